@@ -79,7 +79,9 @@ def _table(path: Path) -> dict[str, Any] | None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"not readable as TOML: {error}", path=path, fix="mend the file") from None
+        raise ConfigError(
+            f"not readable as TOML: {error}", path=path, fix="mend the file"
+        ) from None
     table = document.get("tool", {}).get("evidence")
     return table if isinstance(table, dict) else None
 
@@ -94,8 +96,6 @@ def _config(root: Path, path: Path, table: dict[str, Any]) -> Config:
     if isinstance(runs := table.get("runs", 1), int) and runs < 1:
         wrong.append(f"runs = {runs}, but a program must run at least once")
     if wrong:
-        raise ConfigError(
-            "[tool.evidence]: " + "; ".join(wrong), path=path, fix="mend the table"
-        )
+        raise ConfigError("[tool.evidence]: " + "; ".join(wrong), path=path, fix="mend the table")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
     return Config(root=root, **values)

@@ -48,7 +48,9 @@ def parse(text: str, relative: str, language: Language) -> tuple[Command | None,
         if name in found:
             raise SourceError(
                 f"a second {name}: line, the first is line {found[name].line}",
-                path=relative, line=number, fix=f"keep one {name}: line in the header",
+                path=relative,
+                line=number,
+                fix=f"keep one {name}: line in the header",
             )
         found[name] = Command(_words(name, rest, relative, number), number)
     stem = PurePosixPath(relative).name
@@ -56,7 +58,9 @@ def parse(text: str, relative: str, language: Language) -> tuple[Command | None,
         run = _need(found, "Run", relative, f"# Run: python3 {stem}")
         _check_python(run, relative)
         return None, run
-    build = _need(found, "Build", relative, f"// Build: nvcc -O3 -arch=native -o {stem[:-3]} {stem}")
+    build = _need(
+        found, "Build", relative, f"// Build: nvcc -O3 -arch=native -o {stem[:-3]} {stem}"
+    )
     run = _need(found, "Run", relative, f"// Run: ./{stem[:-3]}")
     _check_build(build, relative)
     _check_run(run, relative)
@@ -66,7 +70,9 @@ def parse(text: str, relative: str, language: Language) -> tuple[Command | None,
 def _need(found: dict[str, Command], name: str, relative: str, example: str) -> Command:
     if name not in found:
         raise SourceError(
-            f"the header has no {name}: line", path=relative, line=1,
+            f"the header has no {name}: line",
+            path=relative,
+            line=1,
             fix=f"add one, e.g. {example}",
         )
     return found[name]
@@ -78,11 +84,15 @@ def _words(name: str, rest: str, relative: str, number: int) -> tuple[str, ...]:
     except ValueError as error:
         raise SourceError(
             f"{name}: line cannot be split into words: {error}",
-            path=relative, line=number, fix="close the quotation mark",
+            path=relative,
+            line=number,
+            fix="close the quotation mark",
         ) from None
     if not words:
         raise SourceError(
-            f"the {name}: line is empty", path=relative, line=number,
+            f"the {name}: line is empty",
+            path=relative,
+            line=number,
             fix=f"write the command after {name}:",
         )
     for word in words:
@@ -90,7 +100,9 @@ def _words(name: str, rest: str, relative: str, number: int) -> tuple[str, ...]:
         if sign:
             raise SourceError(
                 f"{name}: line has {sign.group()!r} in {word!r}; no shell reads this line",
-                path=relative, line=number, fix="write a plain command and its arguments",
+                path=relative,
+                line=number,
+                fix="write a plain command and its arguments",
             )
     return words
 
@@ -133,7 +145,9 @@ def _check_run(run: Command, relative: str) -> None:
     if run.words[0] != f"./{stem}":
         raise SourceError(
             f"Run: starts {run.words[0]!r}, but Build: writes {stem}",
-            path=relative, line=run.line, fix=f"write Run: ./{stem}",
+            path=relative,
+            line=run.line,
+            fix=f"write Run: ./{stem}",
         )
 
 
@@ -142,5 +156,7 @@ def _check_python(run: Command, relative: str) -> None:
     if run.words[0] not in ("python", "python3") or run.words[1:2] != (source,):
         raise SourceError(
             f"Run: is {run.text!r}, but it must run this file",
-            path=relative, line=run.line, fix=f"write Run: python3 {source}",
+            path=relative,
+            line=run.line,
+            fix=f"write Run: python3 {source}",
         )

@@ -1,0 +1,172 @@
+"""`evidence check`: everything that is stale or false, collected in one go.
+
+Reads only: no GPU, no compiler, nothing written. It counts what it looked at,
+because a check that looked at nothing must not pass.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evidence import readme, regions, scrub, states
+from evidence.errors import EvidenceError
+from evidence.findings import Finding, ordered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from evidence.model import Program
+    from evidence.project import Project
+    from evidence.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a check found and how much it looked at.
+
+    Attributes:
+        findings: All findings, by place.
+        states: The state of every program on every device it has evidence of.
+        looked_at: Counts by kind: programs, records, pages, bindings, claims.
+    """
+
+    findings: tuple[Finding, ...]
+    states: tuple[State, ...]
+    looked_at: dict[str, int]
+
+
+def run(project: Project, *, pages: bool = True) -> Report:
+    """Check a whole project.
+
+    Args:
+        project: The project.
+        pages: Whether to check the pages' bindings and claims too.
+    """
+    findings = list(project.problems)
+    judged: list[State] = []
+    for program in project.programs:
+        found = _regions(project, program)
+        findings += found
+        findings += _mutants(project, program)
+        for device in devices_of(program, project.config.device):
+            state = states.judge(project, program, device)
+            judged.append(state)
+            findings += state.findings
+            findings += _leaks(project, state)
+    findings += orphans(project)
+    primary = {s.program.name: s.record for s in judged if s.device == project.config.device}
+    findings += readme.findings(project, primary)
+    looked_at = {
+        "programs": len(project.programs),
+        "records": sum(state.record is not None for state in judged),
+    }
+    if pages:
+        # Imported late: the pages' side needs more modules than the rest.
+        from evidence.pages import bindings  # noqa: PLC0415
+
+        report = bindings.check(project, {(s.program.name, s.device): s for s in judged})
+        findings += report.findings
+        looked_at |= report.looked_at
+    findings += _nothing(project, looked_at)
+    return Report(tuple(ordered(findings)), tuple(judged), looked_at)
+
+
+def devices_of(program: Program, primary: str) -> list[str]:
+    """Return the devices to judge a program on, the primary one first."""
+    folder = program.directory / "evidence"
+    prefix = f"{program.stem}."
+    others = {
+        name[len(prefix) : -len(".json")]
+        for name in _names(folder)
+        if name.startswith(prefix) and name.endswith(".json")
+    }
+    return [primary, *sorted(others - {primary})]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def _regions(project: Project, program: Program) -> list[Finding]:
+    text = project.texts[program.name]
+    try:
+        regions.read(text, program.relative, program.language)
+    except EvidenceError as error:
+        return [Finding.of(error, "bad-region")]
+    return []
+
+
+def _mutants(project: Project, program: Program) -> Iterator[Finding]:
+    text = project.texts[program.name]
+    for mutant in program.plan.mutants:
+        count = text.count(mutant.find)
+        if count != 1:
+            shown = mutant.find.strip().splitlines()[0]
+            yield Finding(
+                "mutant-misses", program.relative, 1,
+                f"mutant {mutant.name}: its find text {shown!r} stands {count} times in the "
+                "source, not once",
+                "correct find in evidence.toml",
+            )  # fmt: skip
+
+
+def _leaks(project: Project, state: State) -> Iterator[Finding]:
+    record = state.record
+    if record is None or record.path is None:
+        return
+    for leak in scrub.leaks(record.path.read_text(encoding="utf-8")):
+        yield Finding(
+            "leak", project.relative(record.path), leak.line,
+            f"holds {leak.text!r}, which tells about the machine it was recorded on",
+            f"run: evidence record {state.program.name}",
+        )  # fmt: skip
+
+
+def orphans(project: Project) -> list[Finding]:
+    """Return a finding for every evidence file that belongs to no program."""
+    stems = {program.name for program in project.programs}
+    # A source that cannot be read keeps its evidence: it is mended, not gone.
+    broken = {problem.path.rsplit(".", 1)[0] for problem in project.problems}
+    found = []
+    for folder in project.folders:
+        for name in _names(folder / "evidence"):
+            stem = name.split(".")[0]
+            shown = project.relative(folder / "evidence" / name)
+            if name.startswith(".") or name.endswith(".tmp"):
+                found.append(_leftover(shown))
+            elif f"{folder.name}/{stem}" not in stems and (
+                project.relative(folder / stem) not in broken
+            ):
+                found.append(
+                    Finding(
+                        "orphaned",
+                        shown,
+                        1,
+                        f"there is no program {folder.name}/{stem}",
+                        "run: evidence prune",
+                    )  # fmt: skip
+                )
+    return found
+
+
+def _leftover(shown: str) -> Finding:
+    return Finding(
+        "leftover", shown, 1, "was left behind by an interrupted write; it is no evidence",
+        "run: evidence prune", severity="warning",
+    )  # fmt: skip
+
+
+def _nothing(project: Project, looked_at: dict[str, int]) -> Iterator[Finding]:
+    """Fail a check that looked at nothing."""
+    if looked_at["programs"] == 0:
+        roots = ", ".join(project.config.roots)
+        yield Finding(
+            "nothing-checked", "pyproject.toml", 1, f"no program was found under {roots}",
+            "add one, or correct roots in [tool.evidence]",
+        )  # fmt: skip

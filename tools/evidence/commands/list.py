@@ -1,0 +1,65 @@
+"""`evidence list`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evidence import check, project, states
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from evidence.states import State
+
+# What a recorder would do something about.
+TO_RECORD = ("stale", "missing", "failed", "partial", "edited", "unpinned")
+
+
+@click.command("list")
+@click.argument("names", nargs=-1)
+@click.option("--device", help="Judge on this device only (default: all that have evidence).")
+@click.option("--stale", is_flag=True, help="Only programs that need recording.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@click.pass_obj
+def command(
+    start: Path | None, names: tuple[str, ...], device: str | None, stale: bool, as_json: bool
+) -> int:
+    """List programs and the state of their evidence."""
+    found = project.load(start)
+    rows = [
+        state
+        for program in found.find(names)
+        for label in ([device] if device else check.devices_of(program, found.config.device))
+        if (state := states.judge(found, program, label)).name in TO_RECORD or not stale
+    ]
+    if as_json:
+        click.echo(json.dumps([_row(state) for state in rows], indent=1, ensure_ascii=False))
+        return 0
+    width = max((len(state.program.name) for state in rows), default=0)
+    for state in rows:
+        row = _row(state)
+        click.echo(
+            f"{state.program.name:<{width}}  {state.device:<6}  {state.name:<8}  "
+            f"{row['recorded'] or '-':<10}  {row['note']}".rstrip()
+        )
+    for problem in found.problems:
+        click.echo(problem.explain(), err=True)
+    return 1 if found.problems else 0
+
+
+def _row(state: State) -> dict[str, Any]:
+    record = state.record
+    note = state.findings[0].message if state.findings else ""
+    return {
+        "program": state.program.name,
+        "source": state.program.relative,
+        "device": state.device,
+        "state": state.name,
+        "recorded": record.data["recorded"]["date"] if record else None,
+        "runs": len(record.data["runs"]) if record else 0,
+        "seconds": sum(run["seconds"] for run in record.data["runs"]) if record else None,
+        "note": note,
+    }

@@ -1,0 +1,153 @@
+"""What counts as code: a source's tokens without comments and layout.
+
+The key is taken over this text, so that mending a comment, moving a region's
+marker or re-indenting never costs a GPU run while any other change does. One
+regular expression per language does the work (a general lexer would be ten
+times slower, and `check` reads a thousand programs in about a second); tests
+compare it with Pygments' lexer token by token.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evidence.model import Language
+
+# Raw strings, ordinary strings and characters come before comments, so that
+# `"//"` is a string; a digit separator (1'000) is part of its number.
+_CUDA = re.compile(
+    r"""
+    (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
+  | (?P<string>(?:u8|[uUL])?"(?:[^"\\\n]|\\.)*")
+  | (?P<char>(?:u8|[uUL])?'(?:[^'\\\n]|\\.)+')
+  | (?P<comment>//(?:[^\n\\]|\\\n|\\.)*|/\*.*?(?:\*/|\Z))
+  | (?P<word>[A-Za-z_0-9.](?:'?[A-Za-z_0-9.]|(?<=[eEpP])[+-](?=\d))*)
+  | (?P<splice>\\\n)
+  | (?P<newline>\n)
+  | (?P<space>[^\S\n]+)
+  | (?P<sign><<<|>>>|<<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||
+      [-+*/%&|^]=|\#\#|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_PYTHON = re.compile(
+    r"""
+    (?P<triple>[A-Za-z]{0,2}(?:'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"))
+  | (?P<string>[A-Za-z]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))
+  | (?P<comment>\#[^\n]*)
+  | (?P<word>[^\W]+)
+  | (?P<newline>\n)
+  | (?P<space>[^\S\n]+)
+  | (?P<sign>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def to_lf(data: bytes) -> bytes:
+    """Return the bytes with LF line ends and without a byte order mark."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return data.removeprefix(b"\xef\xbb\xbf")
+
+
+def code_text(text: str, language: Language) -> str:
+    """Return the pieces of a source, joined so that only pieces matter.
+
+    Args:
+        text: LF-normalised source text.
+        language: `cuda` (C++ rules) or `python`.
+
+    Returns:
+        For `cuda`: pieces joined by one space, one line per preprocessor
+        directive. For `python`: the same, one line per logical line, each
+        with its indentation, because that is code there.
+    """
+    return _cuda(text) if language == "cuda" else _python(text)
+
+
+def _cuda(text: str) -> str:
+    out: list[str] = []
+    directive = False  # inside a `#…` line, whose end is significant
+    fresh = True  # nothing but white space since the line began
+    gap = False  # white space or a comment since the last piece
+    append = out.append
+    for match in _CUDA.finditer(text):
+        kind = match.lastgroup
+        if kind in ("space", "splice"):
+            gap = True
+        elif kind == "newline":
+            if directive:
+                append("\n")
+                directive = False
+            fresh = gap = True
+        elif kind == "comment":
+            gap = True
+        else:
+            piece = match.group()
+            if fresh and piece in ("#", "%:"):
+                # A directive starts on a line of its own.
+                append("\n")
+                directive = True
+            elif directive and piece == "(" and not gap:
+                # `#define f(x)` and `#define f (x)` differ.
+                append("\a")
+            append(piece)
+            fresh = gap = False
+    return " ".join(out)
+
+
+def _python(text: str) -> str:
+    # Joined pieces, but a line's indentation is code; inside brackets neither
+    # line ends nor indentation count.
+    lines: list[str] = []
+    current: list[str] = []
+    indent = ""
+    depth = 0
+    for match in _PYTHON.finditer(text):
+        kind = match.lastgroup
+        piece = match.group()
+        if kind == "space":
+            if not current and depth == 0:
+                indent = piece
+        elif kind == "newline":
+            if depth == 0:
+                if current:
+                    lines.append(indent + " ".join(current))
+                current, indent = [], ""
+        elif kind != "comment":
+            if kind == "sign" and piece in "([{":
+                depth += 1
+            elif kind == "sign" and piece in ")]}":
+                depth = max(0, depth - 1)
+            current.append(piece)
+    if current:
+        lines.append(indent + " ".join(current))
+    return "\n".join(lines)
+
+
+def includes(text: str) -> list[tuple[str, int]]:
+    """Return the local includes of a CUDA source: `#include "…"` with lines.
+
+    Includes inside comments and strings do not count.
+    """
+    if '"' not in text or "include" not in text:
+        return []
+    found = []
+    matches = list(_INCLUDE.finditer(text))
+    if matches:
+        hidden = [
+            m.span()
+            for m in _CUDA.finditer(text)
+            if m.lastgroup in ("comment", "raw") or (m.lastgroup == "mark")
+        ]
+        for match in matches:
+            place = match.start(1)
+            if not any(start <= place < end for start, end in hidden):
+                found.append((match.group(1), text.count("\n", 0, place) + 1))
+    return found
