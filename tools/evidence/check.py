@@ -6,7 +6,6 @@ because a check that looked at nothing must not pass.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,7 +87,7 @@ def devices_of(program: Program, primary: str) -> list[str]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(entry.name for entry in folder.iterdir())
     except OSError:
         return []
 
@@ -109,11 +108,13 @@ def _mutants(project: Project, program: Program) -> Iterator[Finding]:
         if count != 1:
             shown = mutant.find.strip().splitlines()[0]
             yield Finding(
-                "mutant-misses", program.relative, 1,
+                "mutant-misses",
+                program.relative,
+                1,
                 f"mutant {mutant.name}: its find text {shown!r} stands {count} times in the "
                 "source, not once",
                 "correct find in evidence.toml",
-            )  # fmt: skip
+            )
 
 
 def _leaks(project: Project, state: State) -> Iterator[Finding]:
@@ -122,10 +123,12 @@ def _leaks(project: Project, state: State) -> Iterator[Finding]:
         return
     for leak in scrub.leaks(record.path.read_text(encoding="utf-8")):
         yield Finding(
-            "leak", project.relative(record.path), leak.line,
+            "leak",
+            project.relative(record.path),
+            leak.line,
             f"holds {leak.text!r}, which tells about the machine it was recorded on",
             f"run: evidence record {state.program.name}",
-        )  # fmt: skip
+        )
 
 
 def orphans(project: Project) -> list[Finding]:
@@ -150,16 +153,20 @@ def orphans(project: Project) -> list[Finding]:
                         1,
                         f"there is no program {folder.name}/{stem}",
                         "run: evidence prune",
-                    )  # fmt: skip
+                    )
                 )
     return found
 
 
 def _leftover(shown: str) -> Finding:
     return Finding(
-        "leftover", shown, 1, "was left behind by an interrupted write; it is no evidence",
-        "run: evidence prune", severity="warning",
-    )  # fmt: skip
+        "leftover",
+        shown,
+        1,
+        "was left behind by an interrupted write; it is no evidence",
+        "run: evidence prune",
+        severity="warning",
+    )
 
 
 def _nothing(project: Project, looked_at: dict[str, int]) -> Iterator[Finding]:
@@ -167,6 +174,9 @@ def _nothing(project: Project, looked_at: dict[str, int]) -> Iterator[Finding]:
     if looked_at["programs"] == 0:
         roots = ", ".join(project.config.roots)
         yield Finding(
-            "nothing-checked", "pyproject.toml", 1, f"no program was found under {roots}",
+            "nothing-checked",
+            "pyproject.toml",
+            1,
+            f"no program was found under {roots}",
             "add one, or correct roots in [tool.evidence]",
-        )  # fmt: skip
+        )

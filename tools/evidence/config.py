@@ -97,5 +97,5 @@ def _config(root: Path, path: Path, table: dict[str, Any]) -> Config:
         wrong.append(f"runs = {runs}, but a program must run at least once")
     if wrong:
         raise ConfigError("[tool.evidence]: " + "; ".join(wrong), path=path, fix="mend the table")
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
     return Config(root=root, **values)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEY_VERSION = 1
 
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+(\.?\w[\w.]*)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.M
+    r"^[ \t]*(?:from[ \t]+(\.?\w[\w.]*)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE
 )
 
 

@@ -46,6 +46,9 @@ _PYTHON = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 
@@ -103,7 +106,7 @@ def _cuda(text: str) -> str:
 
 
 def _python(text: str) -> str:
-    # Joined pieces, but a line's indentation is code; inside brackets neither
+    # Joined tokens, but a line's indentation is code; inside brackets neither
     # line ends nor indentation count.
     lines: list[str] = []
     current: list[str] = []
@@ -112,22 +115,17 @@ def _python(text: str) -> str:
     for match in _PYTHON.finditer(text):
         kind = match.lastgroup
         piece = match.group()
+        if kind == "comment" or (kind in ("space", "newline") and depth > 0):
+            continue
         if kind == "space":
-            if not current and depth == 0:
-                indent = piece
+            indent = indent if current else piece
         elif kind == "newline":
-            if depth == 0:
-                if current:
-                    lines.append(indent + " ".join(current))
-                current, indent = [], ""
-        elif kind != "comment":
-            if kind == "sign" and piece in "([{":
-                depth += 1
-            elif kind == "sign" and piece in ")]}":
-                depth = max(0, depth - 1)
+            lines += [indent + " ".join(current)] * bool(current)
+            current, indent = [], ""
+        else:
+            depth += (piece in _OPENING) - (piece in _CLOSING)
             current.append(piece)
-    if current:
-        lines.append(indent + " ".join(current))
+    lines += [indent + " ".join(current)] * bool(current)
     return "\n".join(lines)
 
 

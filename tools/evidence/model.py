@@ -6,8 +6,10 @@ Plain frozen dataclasses; nothing here opens a file or starts a process.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Language = Literal["cuda", "python"]
 

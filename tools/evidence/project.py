@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evidence import config as config_module
@@ -23,6 +22,7 @@ from evidence.settings import Settings, default_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from evidence.config import Config
     from evidence.model import Language
@@ -106,10 +106,7 @@ class Project:
 
 def relative(path: Path, root: Path) -> str:
     """Return `path` relative to `root` with forward slashes, if it is inside."""
-    text = os.fspath(path)
-    base = os.fspath(root) + os.sep
-    if text.startswith(base):
-        text = text[len(base) :]
+    text = os.fspath(path).removeprefix(os.fspath(root) + os.sep)
     return text.replace("\\", "/")
 
 

@@ -62,9 +62,12 @@ def judge(project: Project, program: Program, device: str | None = None) -> Stat
         return State(program, label, "edited", None, (unreadable,), inputs)
     if record is None:
         finding = Finding(
-            "missing", program.relative, program.run.line, f"{program.name} has no evidence on {label}",
+            "missing",
+            program.relative,
+            program.run.line,
+            f"{program.name} has no evidence on {label}",
             _record(program),
-        )  # fmt: skip
+        )
         return State(program, label, "missing", None, (finding,), inputs)
     return _judge_record(project, program, label, record, inputs)
 
@@ -93,9 +96,12 @@ def _record(program: Program) -> str:
 def _wrong_program(program: Program, record: Record, project: Project) -> Iterator[Finding]:
     if record.program != program.name and record.path is not None:
         yield Finding(
-            "edited", project.relative(record.path), 1,
-            f"is the record of {record.program}, not of {program.name}", _record(program),
-        )  # fmt: skip
+            "edited",
+            project.relative(record.path),
+            1,
+            f"is the record of {record.program}, not of {program.name}",
+            _record(program),
+        )
 
 
 def _stale(program: Program, record: Record, inputs: Inputs) -> Iterator[Finding]:
@@ -112,18 +118,25 @@ def _stale(program: Program, record: Record, inputs: Inputs) -> Iterator[Finding
         if change.what == "Build: line" and program.build is not None:
             line = program.build.line
         yield Finding(
-            "stale", where, line,
+            "stale",
+            where,
+            line,
             f"{program.name}: {change.what} changed after its evidence was recorded",
-            _record(program), change.old, change.new,
-        )  # fmt: skip
+            _record(program),
+            change.old,
+            change.new,
+        )
 
 
 def _failed(program: Program, record: Record) -> Iterator[Finding]:
     for reason in record.data["outcome"]["reasons"] if not record.passed else ():
         yield Finding(
-            "failed", program.relative, 1, f"{program.name} failed when recorded: {reason}",
+            "failed",
+            program.relative,
+            1,
+            f"{program.name} failed when recorded: {reason}",
             f"mend the program, then {_record(program)}",
-        )  # fmt: skip
+        )
 
 
 def _partial(program: Program, record: Record, inputs: Inputs) -> Iterator[Finding]:
@@ -132,7 +145,7 @@ def _partial(program: Program, record: Record, inputs: Inputs) -> Iterator[Findi
         return  # a stale or failed record is recorded anew anyway
     plan, data = program.plan, record.data
     lacking: list[str] = []
-    if plan.expect.kind not in ("compile-error",):
+    if plan.expect.kind != "compile-error":
         if len(data["runs"]) < plan.runs and plan.expect.kind in ("success", "exit"):
             lacking.append(f"{len(data['runs'])} of {plan.runs} runs")
         lacking += _sanitizers(program, record)
@@ -147,9 +160,12 @@ def _partial(program: Program, record: Record, inputs: Inputs) -> Iterator[Findi
     lacking += _profile(program, record)
     for text in lacking:
         yield Finding(
-            "partial", program.relative, 1, f"{program.name}: its evidence is partial: {text}",
+            "partial",
+            program.relative,
+            1,
+            f"{program.name}: its evidence is partial: {text}",
             _record(program),
-        )  # fmt: skip
+        )
 
 
 def _sanitizers(program: Program, record: Record) -> list[str]:
@@ -181,11 +197,15 @@ def _profile(program: Program, record: Record) -> list[str]:
 def _drifted(program: Program, record: Record) -> Iterator[Finding]:
     for entry in record.data["drift"]:
         yield Finding(
-            "drifted", program.relative, 1,
+            "drifted",
+            program.relative,
+            1,
             f"{program.name}: {entry['address']} changed when it was recorded again",
             f"read the pages that show it, then run: evidence diff {program.name}",
-            entry["old"], entry["new"], "warning",
-        )  # fmt: skip
+            entry["old"],
+            entry["new"],
+            "warning",
+        )
 
 
 def _unpinned(project: Project, program: Program, record: Record) -> Iterator[Finding]:
@@ -194,7 +214,12 @@ def _unpinned(project: Project, program: Program, record: Record) -> Iterator[Fi
     if program.language != "cuda" or used == pin or used.startswith(f"{pin}."):
         return
     yield Finding(
-        "unpinned", program.relative, 1,
+        "unpinned",
+        program.relative,
+        1,
         f"{program.name} was recorded with nvcc {used or 'of unknown version'}, the pin is {pin}",
-        f"use nvcc {pin}, then {_record(program)}", pin, used, "warning",
-    )  # fmt: skip
+        f"use nvcc {pin}, then {_record(program)}",
+        pin,
+        used,
+        "warning",
+    )

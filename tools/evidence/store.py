@@ -26,10 +26,25 @@ SCHEMA = 1
 _BODY = re.compile(r'^ "body": "([0-9a-f]*)",?\n', re.MULTILINE)
 _CONFLICT = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
 _REQUIRED = (
-    "body", "build", "device", "drift", "inputs", "key", "key_version", "measured", "mutants",
-    "outcome", "profile", "program", "recorded", "run_command", "runs", "sanitizers", "schema",
+    "body",
+    "build",
+    "device",
+    "drift",
+    "inputs",
+    "key",
+    "key_version",
+    "measured",
+    "mutants",
+    "outcome",
+    "profile",
+    "program",
+    "recorded",
+    "run_command",
+    "runs",
+    "sanitizers",
+    "schema",
     "toolchain",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +118,11 @@ def parse(data: bytes, shown: str, path: Path | None = None) -> Record:
     if conflict:
         line = text.count("\n", 0, conflict.start()) + 1
         raise RecordError(
-            f"has a merge conflict marker {conflict.group().strip()!r}", path=shown, line=line,
+            f"has a merge conflict marker {conflict.group().strip()!r}",
+            path=shown,
+            line=line,
             fix=f"take one side whole (git checkout --ours or --theirs), or {again}",
-        )  # fmt: skip
+        )
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -125,8 +142,9 @@ def _verify(document: Any, text: str, shown: str, path: Path | None, again: str)
     if not isinstance(schema, int) or schema > SCHEMA:
         raise RecordError(
             f"was written by a newer tool: schema {schema}, this one reads {SCHEMA}",
-            path=shown, fix="update the tool: pip install --upgrade .",
-        )  # fmt: skip
+            path=shown,
+            fix="update the tool: pip install --upgrade .",
+        )
     missing = [name for name in _REQUIRED if name not in document]
     if missing:
         raise RecordError(f"lacks {', '.join(missing)}", path=shown, fix=again)
@@ -134,8 +152,9 @@ def _verify(document: Any, text: str, shown: str, path: Path | None, again: str)
     if document["body"] != digest:
         raise RecordError(
             f"was edited after it was recorded: body {str(document['body'])[:12]} → {digest[:12]}",
-            path=shown, fix=f"undo the edit (git checkout -- {shown}), or {again}",
-        )  # fmt: skip
+            path=shown,
+            fix=f"undo the edit (git checkout -- {shown}), or {again}",
+        )
     return Record(
         path=path,
         program=document["program"],
@@ -177,8 +196,9 @@ def write(path: Path, text: str) -> None:
     except OSError as error:
         raise RecordError(
             f"cannot be written: {error.strerror}; what stood there is unchanged",
-            path=path, fix="make room or mend the folder's permissions, then run the same command",
-        ) from None  # fmt: skip
+            path=path,
+            fix="make room or mend the folder's permissions, then run the same command",
+        ) from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @click.option(
-    "--format", "style", type=click.Choice(["human", "json", "github"]), default="human",
+    "--format",
+    "style",
+    type=click.Choice(["human", "json", "github"]),
+    default="human",
     help="How findings are written: for people, one JSON object a line, or GitHub annotations.",
-)  # fmt: skip
+)
 @click.option("--no-pages", is_flag=True, help="Leave the pages' bindings and claims out.")
 @click.pass_obj
 def command(start: Path | None, style: Style, no_pages: bool) -> int:
