@@ -203,17 +203,16 @@ class _Reader:
         return mutant
 
     def expectation(self) -> Expectation:
-        value = self.table.pop("expect", "success")
-        if isinstance(value, str):
-            value = {value: True}
+        written = self.table.pop("expect", "success")
+        value = {written: True} if isinstance(written, str) else written
         if not isinstance(value, dict):
-            raise self.bad(f"expect = {value!r}, but it must be a text or a table")
+            raise self.bad(f"expect = {written!r}, but it must be a text or a table")
         inner = _Reader(self.settings, f"{self.name}.expect", dict(value))
         text = inner.text("text")
         kinds = {"success", "compile-error", "timeout", "exit", "sanitizer"} & set(inner.table)
         if len(kinds) != 1:
             raise self.bad(
-                f"expect = {value!r} does not say one way to end",
+                f"expect = {written!r} does not say one way to end",
                 'write "compile-error", "timeout", { exit = 1 } or { sanitizer = "memcheck" }',
             )
         kind = kinds.pop()
