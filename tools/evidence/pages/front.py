@@ -1,0 +1,147 @@
+"""The front matter of a page: which programs it is about, and names for values."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+import yaml
+
+from evidence.pages.inline import Problem
+
+# As MkDocs finds it, or the two would disagree about where the text begins.
+_BLOCK = re.compile(r"-{3}[ \t]*\n(.*?\n)(?:\.{3}|-{3})[ \t]*\n", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYS = ("programs", "values")
+# Words that mean something else in an expression.
+_RESERVED = ("and", "or", "not", "min", "max", "abs")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A short name that a page gives to an address.
+
+    Attributes:
+        name: The short name.
+        address: The address, with its program if the page names it.
+        line: One-based line of the page.
+    """
+
+    name: str
+    address: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What a page says about itself before its text.
+
+    Attributes:
+        programs: Names of programs, with their lines.
+        values: Short names, in order.
+        first_line: One-based line on which the text after it begins.
+        problems: What is wrong with it.
+    """
+
+    programs: tuple[tuple[str, int], ...] = ()
+    values: tuple[Name, ...] = ()
+    first_line: int = 1
+    problems: tuple[Problem, ...] = ()
+
+
+def split(text: str) -> tuple[Front, str]:
+    """Split a page into its front matter and its text.
+
+    Args:
+        text: The page, LF or CRLF.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    match = _BLOCK.match(text)
+    if match is None:
+        return Front(), text
+    body = text[match.end() :].lstrip("\n")
+    first_line = text.count("\n", 0, len(text) - len(body)) + 1
+    reader = _Reader()
+    reader.read(match[1])
+    front = Front(tuple(reader.programs), tuple(reader.values), first_line, tuple(reader.problems))
+    return front, body
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.programs: list[tuple[str, int]] = []
+        self.values: list[Name] = []
+        self.problems: list[Problem] = []
+
+    def read(self, text: str) -> None:
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            line = error.problem_mark.line + 2 if error.problem_mark else 1
+            self._problem(line, f"the front matter is no YAML: {error.problem}", "mend this line")
+            return
+        if not isinstance(node, yaml.MappingNode):
+            self._problem(1, "the front matter is no list of `name: value` lines", "mend it")
+            return
+        for key, value in node.value:
+            if key.value == "programs":
+                self._programs(value)
+            elif key.value == "values":
+                self._values(value)
+            elif _close(key.value):
+                self._problem(
+                    _line(key),
+                    f"the front matter's `{key.value}` means nothing here",
+                    f"did you mean `{_close(key.value)}`?",
+                )
+
+    def _problem(self, line: int, message: str, fix: str) -> None:
+        self.problems.append(Problem(line, message, fix))
+
+    def _programs(self, node: yaml.Node) -> None:
+        entries = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for entry in entries:
+            if isinstance(entry, yaml.ScalarNode) and entry.value:
+                self.programs.append((entry.value, _line(entry)))
+            else:
+                self._problem(
+                    _line(entry),
+                    "`programs:` is a list of program names",
+                    "write `- 097-attention`",
+                )
+
+    def _values(self, node: yaml.Node) -> None:
+        if not isinstance(node, yaml.MappingNode):
+            self._problem(
+                _line(node),
+                "`values:` gives names to addresses",
+                "write `name: program:section/label` under it",
+            )
+            return
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if not isinstance(value, yaml.ScalarNode) or not value.value:
+                self._problem(_line(key), f"`{name}` has no address", "write one after the colon")
+            elif not _NAME.fullmatch(name) or name in _RESERVED:
+                self._problem(
+                    _line(key),
+                    f"`{name}` cannot be a name in an expression",
+                    "use letters, digits and underscores, no word of the expressions",
+                )
+            elif name in seen:
+                self._problem(_line(key), f"name `{name}` is given twice", "rename one of them")
+            else:
+                self.values.append(Name(name, value.value.strip(), _line(key)))
+            seen.add(name)
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 2  # the dashes are line 1
+
+
+def _close(key: str) -> str:
+    if key in _KEYS:
+        return ""
+    return next(iter(difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.8)), "")

@@ -1,0 +1,42 @@
+"""Anchors: the names by which links reach lines, outputs and values.
+
+Slugs never hold `~`, so joining them by it keeps anchors unique.
+"""
+
+from __future__ import annotations
+
+
+def output(program: str) -> str:
+    """Return the anchor of a program's output."""
+    return f"ev~{_flat(program)}"
+
+
+def line(program: str, run: int, number: int) -> str:
+    """Return the anchor of one printed line.
+
+    Args:
+        program: The program's name.
+        run: Zero-based run.
+        number: Zero-based line of its output.
+    """
+    return f"{output(program)}~{run + 1}.{number + 1}"
+
+
+def value(program: str, address: str) -> str:
+    """Return the anchor of one value."""
+    return f"{output(program)}~{_flat(address)}"
+
+
+def source(relative: str, number: int | None = None) -> str:
+    """Return the anchor of a source, or of one of its lines."""
+    name = f"src~{_flat(relative)}"
+    return name if number is None else f"{name}~{number}"
+
+
+def region(relative: str, name: str) -> str:
+    """Return the anchor of a shown region."""
+    return f"{source(relative)}~{name}"
+
+
+def _flat(name: str) -> str:
+    return name.replace("/", "~")
