@@ -22,7 +22,9 @@ def test_both_lines_with_their_numbers():
 
 
 def test_words_are_split_as_a_shell_splits_them():
-    build, _ = header.parse(GOOD.replace("-O3", '"-Xcompiler=-Wall,-Wextra" -DX=\'a b\''), WHERE, "cuda")
+    build, _ = header.parse(
+        GOOD.replace("-O3", "\"-Xcompiler=-Wall,-Wextra\" -DX='a b'"), WHERE, "cuda"
+    )
     assert build.words[1:3] == ("-Xcompiler=-Wall,-Wextra", "-DX=a b")
 
 
@@ -106,5 +108,5 @@ def test_python_run_line_must_run_the_file():
 
 
 def test_lines_far_below_the_header_do_not_count():
-    late = GOOD + "int x;\n" * 300 + '// Run: ./add\n'
+    late = GOOD + "int x;\n" * 300 + "// Run: ./add\n"
     assert header.parse(late, WHERE, "cuda")[1].line == 2

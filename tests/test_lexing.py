@@ -124,5 +124,7 @@ def test_gaps_of_any_kind_are_alike(pairs: list[tuple[str, str]]):
 @given(st.lists(st.tuples(_WORD, _GAP), max_size=30))
 def test_what_remains_is_what_pygments_does_not_call_a_comment(pairs: list[tuple[str, str]]):
     text = "".join(word + gap for word, gap in pairs)
-    kept = "".join(v for t, v in CppLexer().get_tokens(text) if t not in Comment or t in Comment.Preproc)
+    kept = "".join(
+        v for t, v in CppLexer().get_tokens(text) if t not in Comment or t in Comment.Preproc
+    )
     assert "".join(code_text(text, "cuda").split()) == "".join(kept.split())

@@ -40,7 +40,9 @@ def test_an_unknown_name_lists_close_ones(tree):
 def test_a_name_for_several_where_one_is_needed(tree):
     tree.program("001-add", "add")
     tree.program("001-add", "sub")
-    with pytest.raises(EvidenceError, match="stands for several programs: 001-add/add, 001-add/sub"):
+    with pytest.raises(
+        EvidenceError, match="stands for several programs: 001-add/add, 001-add/sub"
+    ):
         tree.load().get("001-add")
 
 

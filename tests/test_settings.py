@@ -75,7 +75,10 @@ def test_expectations(expect: str, made: Expectation):
         ("[sub]\n[add]\nspeed = 3\n", ":2: [add] unknown setting: speed — "),
         ("[add]\nruns = 0\n", ":1: [add] runs = 0, but it must be a whole number above 0 — "),
         ("[add]\nruns = true\n", ":1: [add] runs = True, but it must be a whole number above 0"),
-        ("[add]\nquick = '--quick'\n", ":1: [add] quick = '--quick', but it must be a list of texts"),
+        (
+            "[add]\nquick = '--quick'\n",
+            ":1: [add] quick = '--quick', but it must be a list of texts",
+        ),
         (
             "[add]\nsanitizers = ['memchek']\n",
             ":1: [add] unknown sanitizer 'memchek' — "

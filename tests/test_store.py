@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import made_record
 
+from conftest import made_record
 from evidence import store
 from evidence.errors import RecordError
 
@@ -106,7 +106,7 @@ def test_a_record_that_lacks_a_part(document):
     ("data", "says"),
     [
         (b"\xff{}", "not UTF-8 at byte 0"),
-        (b"[]\n", "is truncated"),
+        (b"[]\n", "is not an evidence record: it has no schema"),
         (b"{}\n", "is not an evidence record: it has no schema"),
         (b"", "is truncated"),
         (b"{,}\n", "is not JSON: "),

@@ -121,7 +121,8 @@ def _leaks(project: Project, state: State) -> Iterator[Finding]:
     record = state.record
     if record is None or record.path is None:
         return
-    for leak in scrub.leaks(record.path.read_text(encoding="utf-8")):
+    # One finding a file: every run prints the same, and one recording mends all.
+    for leak in list(scrub.leaks(record.path.read_text(encoding="utf-8")))[:1]:
         yield Finding(
             "leak",
             project.relative(record.path),
@@ -171,7 +172,7 @@ def _leftover(shown: str) -> Finding:
 
 def _nothing(project: Project, looked_at: dict[str, int]) -> Iterator[Finding]:
     """Fail a check that looked at nothing."""
-    if looked_at["programs"] == 0:
+    if looked_at["programs"] == 0 and not project.problems:
         roots = ", ".join(project.config.roots)
         yield Finding(
             "nothing-checked",

@@ -211,17 +211,19 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def merge(old: Record | None, new: dict[str, Any]) -> Merge:
+def merge(old: Record | None, new: dict[str, Any], extra: values.Extra = ()) -> Merge:
     """Decide what storing a new record changes.
 
     A record of the same key replaces the stored one only if it says something
-    new: an exact value changed, a measured median left its old band, something
-    passed that failed before (or the other way round), a step was added, or
-    another compiler was used. Otherwise the stored file stays byte for byte.
+    new: an exact value changed, a measured median left its old band (see
+    `left_band`), something passed that failed before (or the other way round),
+    a step was added, or another compiler was used. Otherwise the stored file
+    stays byte for byte.
 
     Args:
         old: The stored record of the same program and device, if any.
         new: The new record's document.
+        extra: Named regular expressions of the program's plan.
     """
     fresh = dict(new)
     fresh["drift"] = []
@@ -232,7 +234,7 @@ def merge(old: Record | None, new: dict[str, Any]) -> Merge:
         return Merge(dump(fresh), ("its inputs changed",))
     # Once seen to differ, measured for good.
     known = set(old.data["measured"]) | set(fresh["measured"])
-    drift, became = _compare(old.data, fresh, known)
+    drift, became = _compare(old.data, fresh, known, extra)
     fresh["measured"] = sorted(known | became)
     fresh["drift"] = [{"address": d.address, "old": d.old, "new": d.new} for d in drift]
     reasons = [f"{len(drift)} values changed" if len(drift) > 1 else "a value changed"] * bool(
@@ -245,11 +247,11 @@ def merge(old: Record | None, new: dict[str, Any]) -> Merge:
 
 
 def _compare(
-    old: dict[str, Any], new: dict[str, Any], known: set[str]
+    old: dict[str, Any], new: dict[str, Any], known: set[str], extra: values.Extra
 ) -> tuple[list[Drift], set[str]]:
     """Return what changed, and the exact addresses that turn out measured."""
-    before = values.of_record(old)
-    after = values.of_record({**new, "measured": sorted(known)})
+    before = _comparable(old, extra)
+    after = _comparable({**new, "measured": sorted(known)}, extra)
     drift: list[Drift] = []
     became: set[str] = set()
     for address in sorted(before.keys() | after.keys()):
@@ -262,9 +264,26 @@ def _compare(
             if was.texts[0] != now.texts[0]:
                 drift.append(Drift(address, was.texts[0], now.texts[0]))
                 became.add(address)
-        elif not was.min <= now.median <= was.max:
+        elif left_band(was, now.median):
             drift.append(Drift(address, f"{was.min:g} to {was.max:g}", f"{now.median:g}"))
     return drift, became
+
+
+def _comparable(record: dict[str, Any], extra: values.Extra) -> dict[str, values.Value]:
+    """Return the values that drift is about; steps are compared as steps."""
+    found = values.of_record(record, extra)
+    return {a: v for a, v in found.items() if v.source in ("run", "compile", "profile")}
+
+
+def left_band(was: values.Value, median: float) -> bool:
+    """Whether a new median lies outside what an old measured value allows.
+
+    Five runs of one visit show less than the spread between visits (clocks,
+    temperature, neighbours), so the old band is widened on each side by its
+    own width, and by at least 2 % of its median.
+    """
+    slack = max(was.max - was.min, 0.02 * abs(was.median))
+    return not was.min - slack <= median <= was.max + slack
 
 
 def _steps(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
