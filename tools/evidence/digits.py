@@ -113,7 +113,7 @@ def _unasked(q: Quantity) -> str:
     place = supported(q)
     if q.exact and q.resolution == 0:
         # Whole in full, else as far as its decimals go, or six digits.
-        whole = number == number.to_integral_value()
+        whole = number == number.to_integral_value() and _exponent(number) < _LARGEST
         ends = 0 if whole else max(_end(number), _exponent(number) - _UNASKED + 1)
         place = ends if place is None else max(ends, place)
     return _write(number, place or 0)
@@ -130,12 +130,14 @@ def _asked(number: Decimal, count: int, kind: str) -> int:
 
 
 def _too_many(q: Quantity, fmt: str, place: int) -> str:
-    if q.exact and q.text is not None:
-        why = f"it is printed as {q.text}"
-    elif q.low == q.high:
-        why = f"it was printed to {_name(place)}"
-    else:
+    if q.low != q.high:
         why = f"its band, {spread(q)}, supports {_name(place)}"
+    elif q.text is not None:
+        why = f"it is printed as {q.text}"
+    elif q.resolution:
+        why = f"the numbers it is made of support {_name(place)}"
+    else:
+        why = f"a floating-point number has {_ENOUGH} digits"
     return f"`{fmt}` asks for more digits than the number has: {why}"
 
 
@@ -213,5 +215,7 @@ def _grouped(text: str) -> str:
 def _with_unit(text: str, unit: str) -> str:
     if not unit:
         return text
+    if unit.startswith("1/"):
+        return text + unit.removeprefix("1")
     gap = "" if unit == "x" else _GAP
     return f"{text}{gap}{units.shown(unit)}"

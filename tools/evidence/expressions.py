@@ -187,7 +187,8 @@ class _Checker:
             if node.id in FUNCTIONS:
                 self._refuse(node, f"`{node.id}` is a function", f"write {node.id}(…)")
         elif not (isinstance(node, ast.Constant) and type(node.value) in (int, float)):
-            self._refuse(node, "this is not allowed")
+            source = self.text[node.col_offset : node.end_col_offset]
+            self._refuse(node, f"`{source}` is not allowed")
 
     def _claim(self, node: ast.BoolOp | ast.Compare, depth: int, *, allowed: bool) -> None:
         if not allowed:

@@ -101,20 +101,21 @@ def to_quantity(t: Term) -> Quantity:
 def alike(a: Term, b: Term, verb: str) -> tuple[Term, Term]:
     """Bring two terms to one unit, or refuse to.
 
-    A literal takes the other's unit where it is compared; where it is added,
-    only if that is none or `%`. A `%` that meets a plain number that is no
-    literal counts in hundredths.
+    A literal takes the other's unit where it is compared, and is a plain
+    number where it is added. A `%` that meets a plain number that is no literal
+    counts in hundredths; what `1 - share` would mean is not guessed.
 
     Raises:
         ExpressionError: The units differ.
     """
     if units.same(a.unit, b.unit):
         return a, b
-    if a.literal and a.plain and (verb == "compares" or b.unit == "%"):
+    literals = (a.literal and a.plain, b.literal and b.plain)
+    if literals[0] and verb == "compares":
         return replace(a, unit=b.unit), b
-    if b.literal and b.plain and (verb == "compares" or a.unit == "%"):
+    if literals[1] and verb == "compares":
         return a, replace(b, unit=a.unit)
-    if "%" in (a.unit, b.unit) and (a.plain or b.plain):
+    if "%" in (a.unit, b.unit) and (a.plain or b.plain) and not any(literals):
         return hundredths(a), hundredths(b)
     left, right = (f"`{t.unit}`" if t.unit else "a plain number" for t in (a, b))
     raise ExpressionError(f"{verb} {left} and {right}", fix="bring both to one unit")
