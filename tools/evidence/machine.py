@@ -1,0 +1,103 @@
+"""What this machine offers to a recording: GPU, compiler, tools, a way to run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evidence import profiler, runner, sanitizer, toolchain
+from evidence.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from evidence.device import Device, Gpu
+    from evidence.runner import RunResult, Task
+    from evidence.toolchain import Nvcc
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine that can record.
+
+    Attributes:
+        device: The GPU that programs run on.
+        nvcc: The compiler; None if there is none.
+        nvcc_missing: Why there is none.
+        sanitizer: compute-sanitizer, if it is there.
+        ncu: Nsight Compute, if it is there.
+        ncu_version: Its version.
+        environment: Variables that tie a process to the device.
+        run: Runs a task; tests put their own here.
+    """
+
+    device: Device
+    nvcc: Nvcc | None
+    nvcc_missing: str = ""
+    sanitizer: Path | None = None
+    ncu: Path | None = None
+    ncu_version: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    run: Callable[[Task], RunResult] = runner.run
+
+
+def probe(gpu: Gpu, environ: Mapping[str, str] | None = None) -> Machine:
+    """Look what this machine offers.
+
+    Raises:
+        ToolchainError: There is no GPU.
+    """
+    env = os.environ if environ is None else environ
+    nvcc: Nvcc | None = None
+    missing = ""
+    try:
+        nvcc = toolchain.find_nvcc(env)
+    except ToolchainError as error:
+        missing = str(error)
+    ncu = toolchain.find_tool(profiler.TOOL, nvcc, env)
+    visible = env.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip() or "0"
+    return Machine(
+        device=gpu.query(),
+        nvcc=nvcc,
+        nvcc_missing=missing,
+        sanitizer=toolchain.find_tool(sanitizer.TOOL, nvcc, env),
+        ncu=ncu,
+        ncu_version=toolchain.tool_version(ncu) if ncu else "",
+        # NVML counts in the order of the bus; CUDA must count alike.
+        environment={"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    )
+
+
+@contextlib.contextmanager
+def reserved(device: Device) -> Iterator[None]:
+    """Hold the GPU against other recordings on this machine.
+
+    Raises:
+        ToolchainError: Another recording holds it.
+    """
+    import fcntl  # noqa: PLC0415 - POSIX only
+
+    name = f"evidence-{device.uuid or device.label({})}.lock"
+    path = Path(tempfile.gettempdir()) / name
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        # Another user's lock file: cannot be taken, must not stop us.
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise ToolchainError(
+            f"another recording is using {device.name}; times measured beside it would be false",
+            fix="wait until it is done",
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,92 @@
+"""Mutants: edits that make a program wrong, each of which must be noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from evidence import ninjafile
+from evidence.errors import SourceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from evidence.model import Mutant, Program
+    from evidence.runner import RunResult
+
+Status = Literal["rejected", "survived", "broken", "not-available"]
+
+_KEPT_LINES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a mutant.
+
+    Attributes:
+        status: `rejected` is the good one.
+        by: `gate`, `signal`, `timeout` or a sanitizer's name.
+        exit_status: Of its run.
+        output: The last lines it printed.
+        reason: Why it is broken or could not be judged.
+    """
+
+    status: Status
+    by: str = ""
+    exit_status: int | None = None
+    output: tuple[str, ...] = ()
+    reason: str = ""
+
+    def document(self, mutant: Mutant) -> dict[str, Any]:
+        """Return the verdict as it stands in a record."""
+        return {
+            "by": self.by,
+            "exit_status": self.exit_status,
+            "find": mutant.find,
+            "output": list(self.output),
+            "reason": self.reason,
+            "replace": mutant.replace,
+            "status": self.status,
+        }
+
+
+def apply(text: str, mutant: Mutant, relative: str) -> str:
+    """Return a source with the mutant's edit made.
+
+    Raises:
+        SourceError: Its find text does not stand exactly once in the source.
+    """
+    count = text.count(mutant.find)
+    if count != 1:
+        raise SourceError(
+            f"mutant {mutant.name}: its find text stands {count} times in the source, not once",
+            path=relative,
+            fix="correct find in evidence.toml",
+        )
+    return text.replace(mutant.find, mutant.replace)
+
+
+def source_path(root: Path, program: Program, mutant: Mutant) -> Path:
+    """Return where the mutated copy of a Python program lies."""
+    folder = f"{ninjafile.BUILD}/python/{program.folder}/{program.stem}.mutants/{mutant.name}"
+    return root / folder / program.path.name
+
+
+def write(path: Path, text: str) -> str:
+    """Write a mutated copy unless it is there already; return its hash."""
+    ninjafile.write_if_changed(path, text)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def judge_run(run: RunResult) -> Verdict:
+    """Judge a mutant by its own run: did the program notice?"""
+    output = (*run.stdout, *run.stderr)[-_KEPT_LINES:]
+    if run.timed_out:
+        return Verdict("rejected", "timeout", None, output)
+    if run.signal:
+        return Verdict("rejected", "signal", None, output, run.signal)
+    if run.exit_status != 0:
+        by = "gate" if run.exit_status is not None else "output"
+        return Verdict("rejected", by, run.exit_status, output, "; ".join(run.problems))
+    return Verdict("survived", "", 0, output)
