@@ -255,7 +255,7 @@ def test_a_block_in_a_block_with_as_many_slashes() -> None:
     text = "/// details | Title\n/// code | a.cu:b\n///\n///"
     assert problems(text) == [
         "2: `/// code` is not closed — end it with a line `///` at the same indentation",
-        "2: `/// code` stands in a block with as many slashes, so its end would close that — "
+        "2: `/// code` stands in a block with as many slashes, whose end comes first — "
         "give the outer block's first and last line one slash more",
     ]
 

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pygments.lexers import CppLexer
-from pygments.token import Comment, Token
+from pygments.token import Comment
 
 if TYPE_CHECKING:
+    from pygments.token import _TokenType
+
     from evidence.model import Program
 
 _BASE = "https://godbolt.org/clientstate/"
@@ -98,9 +100,9 @@ def without_comments(text: str) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def _is_comment(kind: object) -> bool:
-    special = (Comment.Preproc, Comment.PreprocFile)
-    return kind in Token.Comment and kind not in special
+def _is_comment(kind: _TokenType) -> bool:
+    # Pygments files preprocessor lines under comments.
+    return Comment in kind.split() and kind not in (Comment.Preproc, Comment.PreprocFile)
 
 
 def _state(source: str, compiler: str, options: str) -> str:

@@ -5,6 +5,11 @@ Slugs never hold `~`, so joining them by it keeps anchors unique.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evidence.model import Program
+
 
 def output(program: str) -> str:
     """Return the anchor of a program's output."""
@@ -27,15 +32,15 @@ def value(program: str, address: str) -> str:
     return f"{output(program)}~{_flat(address)}"
 
 
-def source(relative: str, number: int | None = None) -> str:
-    """Return the anchor of a source, or of one of its lines."""
-    name = f"src~{_flat(relative)}"
+def source(program: Program, number: int | None = None) -> str:
+    """Return the anchor of a program's listing, or of one of its lines."""
+    name = f"src~{program.folder}~{program.path.name}"
     return name if number is None else f"{name}~{number}"
 
 
-def region(relative: str, name: str) -> str:
+def region(program: Program, name: str) -> str:
     """Return the anchor of a shown region."""
-    return f"{source(relative)}~{name}"
+    return f"{source(program)}~{name}"
 
 
 def _flat(name: str) -> str:

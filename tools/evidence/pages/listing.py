@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from evidence.regions import Region
 
 
-def region(program: Program, shown: Region, *, full: str | None, explorer: Link | None) -> str:
+def region(
+    program: Program,
+    shown: Region,
+    *,
+    full: str | None,
+    explorer: Link | None,
+    named: bool = True,
+) -> str:
     """Return the figure of one region.
 
     Args:
@@ -31,8 +38,9 @@ def region(program: Program, shown: Region, *, full: str | None, explorer: Link 
         full: Link to the listing of the whole source, up to and without the
             line's number; None if no page has one.
         explorer: Link to Compiler Explorer.
+        named: Whether it carries anchors; it does where it is shown first.
     """
-    span = f"lines {shown.first_line}–{shown.last_line}"
+    span = f"lines {shown.first_line}\N{EN DASH}{shown.last_line}"
     if shown.first_line == shown.last_line:
         span = f"line {shown.first_line}"
     links = []
@@ -40,10 +48,11 @@ def region(program: Program, shown: Region, *, full: str | None, explorer: Link 
         links.append(f'<a href="{escape(full)}{shown.first_line}">full source</a>')
     if explorer is not None:
         links.append(_explorer(explorer))
-    anchor = ids.region(program.relative, shown.name)
-    code = code_lines(shown.lines, program, link=full, named=full is None)
+    anchor = ids.region(program, shown.name)
+    own = f' id="{escape(anchor)}"' if named else ""
+    code = code_lines(shown.lines, program, link=full, named=named and full is None)
     return (
-        f'<figure class="ev-code" id="{escape(anchor)}">'
+        f'<figure class="ev-code"{own}>'
         f'<figcaption class="ev-bar"><span class="ev-file">{escape(program.path.name)}</span> '
         f'<span class="ev-region">{escape(shown.name)}</span> '
         f'<span class="ev-span">{span}</span>{_tools(links)}</figcaption>'
@@ -51,19 +60,18 @@ def region(program: Program, shown: Region, *, full: str | None, explorer: Link 
     )
 
 
-def whole(program: Program, text: str, *, explorer: Link | None) -> str:
-    """Return the folded listing of a whole source, one anchor per line."""
+def whole(program: Program, text: str, *, explorer: Link | None, named: bool = True) -> str:
+    """Return the listing of a whole source, one anchor per line."""
     lines = list(enumerate(text.removesuffix("\n").split("\n"), 1))
     count = f"{len(lines)} lines" if len(lines) != 1 else "1 line"
     links = [] if explorer is None else [_explorer(explorer)]
-    code = code_lines(lines, program, link=None, named=True)
+    own = f' id="{escape(ids.source(program))}"' if named else ""
+    code = code_lines(lines, program, link=None, named=named)
     return (
-        f'<details class="ev-source" id="{escape(ids.source(program.relative))}">'
-        f'<summary>Full source: <span class="ev-file">{escape(program.relative)}</span>, '
-        f"{count}</summary>"
-        f'<figure class="ev-code"><figcaption class="ev-bar">'
-        f'<span class="ev-file">{escape(program.path.name)}</span>{_tools(links)}</figcaption>'
-        f"{code}</figure></details>"
+        f'<figure class="ev-code ev-whole"{own} data-search-exclude="">'
+        f'<figcaption class="ev-bar"><span class="ev-file">{escape(program.path.name)}</span> '
+        f'<span class="ev-span">{count}</span>{_tools(links)}</figcaption>'
+        f"{code}</figure>"
     )
 
 
@@ -83,13 +91,12 @@ def code_lines(
     coloured = coloured_lines([text for _, text in pairs], program.language)
     rows = []
     for (number, _), html in zip(pairs, coloured, strict=True):
-        anchor = escape(ids.source(program.relative, number))
+        anchor = escape(ids.source(program, number))
         target = f"#{anchor}" if link is None else f"{escape(link)}{number}"
         own = f' id="{anchor}"' if named else ""
         rows.append(
-            f'<span class="ev-row"{own}>'
-            f'<a class="ev-no" href="{target}" data-n="{number}" tabindex="-1" '
-            f'aria-label="line {number}"></a>{html}\n</span>'
+            f'<span class="ev-row"{own}><a class="ev-no" href="{target}" tabindex="-1">'
+            f"{number}</a>{html}\n</span>"
         )
     return (
         f'<div class="highlight"><pre><code class="language-{program.language}">'
@@ -113,7 +120,8 @@ def coloured_lines(lines: list[str], language: Language) -> list[str]:
 @cache
 def _lexer(language: Language) -> Lexer:
     kind = CudaLexer if language == "cuda" else PythonLexer
-    return kind(stripnl=False, ensurenl=False)
+    lexer: Lexer = kind(stripnl=False, ensurenl=False)
+    return lexer
 
 
 @cache

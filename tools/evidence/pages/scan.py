@@ -186,7 +186,7 @@ class _Reader:
         if line.clash:
             self._problem(
                 number,
-                f"`{draft.title}` stands in a block with as many slashes, so its end would close that",
+                f"`{draft.title}` stands in a block with as many slashes, whose end comes first",
                 "give the outer block's first and last line one slash more",
             )
         if name in ARGUMENTS and not argument:

@@ -1,0 +1,123 @@
+// Bound numbers open a card; links into recorded output show and light their place.
+// Without this script the same links still lead to the same places.
+"use strict";
+
+(() => {
+  let card = null; // the open card
+  let owner = null; // the number it belongs to
+
+  function line(text, what) {
+    const p = document.createElement("p");
+    if (what) p.className = what;
+    p.textContent = text;
+    return p;
+  }
+
+  function build(number) {
+    const data = JSON.parse(number.dataset.ev);
+    const made = document.createElement("div");
+    made.className = "ev-card";
+    made.id = "ev-card";
+    made.setAttribute("role", "group");
+    made.setAttribute("aria-label", `Where ${number.textContent} comes from`);
+    if (data.expression) {
+      const p = document.createElement("p");
+      const code = document.createElement("code");
+      code.textContent = data.expression;
+      p.append(code);
+      made.append(p);
+    }
+    for (const source of data.sources) {
+      const p = document.createElement("p");
+      const code = document.createElement("code");
+      code.textContent = source.address;
+      p.append(code);
+      made.append(p, line(source.what, "ev-card-what"));
+      if (source.href) {
+        const a = document.createElement("a");
+        a.href = source.href;
+        a.textContent = "show it in the output";
+        const jump = document.createElement("p");
+        jump.append(a);
+        made.append(jump);
+      }
+    }
+    return made;
+  }
+
+  function open(number) {
+    if (owner === number) return;
+    close();
+    owner = number;
+    card = build(number);
+    if (number.title) { // the browser's own tooltip would lie over the card
+      number.dataset.title = number.title;
+      number.removeAttribute("title");
+    }
+    number.setAttribute("aria-expanded", "true");
+    // Right behind the number's block, so that Tab leads into it next.
+    (number.closest("p, li, td, h1, h2, h3, h4, dd, figcaption") || number).after(card);
+    const place = number.getBoundingClientRect();
+    const base = card.offsetParent.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - card.offsetWidth - 8;
+    card.style.left = `${Math.max(8, Math.min(place.left, room)) - base.left}px`;
+    card.style.top = `${place.bottom - base.top + 6}px`;
+  }
+
+  function close() {
+    if (!owner) return;
+    card.remove();
+    owner.removeAttribute("aria-expanded");
+    if (owner.dataset.title) owner.title = owner.dataset.title;
+    card = owner = null;
+  }
+
+  function reveal(target) {
+    for (let at = target.parentElement; at; at = at.parentElement) {
+      if (at.tagName === "DETAILS") at.open = true;
+      if (at.classList.contains("ev-paper")) {
+        const choice = at.previousElementSibling && at.previousElementSibling.previousElementSibling;
+        if (choice && choice.type === "radio") choice.checked = true;
+      }
+    }
+    for (const lit of document.querySelectorAll(".ev-lit")) lit.classList.remove("ev-lit");
+    target.classList.add("ev-lit");
+    target.scrollIntoView({ block: "center" });
+  }
+
+  function follow() {
+    const name = decodeURIComponent(location.hash.slice(1));
+    const target = /^(ev|src)~/.test(name) && document.getElementById(name);
+    if (target) reveal(target);
+  }
+
+  const at = (event) => event.target.closest && event.target.closest(".ev-value");
+  let touched = false;
+
+  document.addEventListener("pointerdown", (event) => { touched = event.pointerType === "touch"; });
+  document.addEventListener("pointerover", (event) => {
+    if (event.pointerType !== "mouse") return;
+    if (at(event)) open(at(event));
+    else if (owner && !event.target.closest(".ev-card")) close();
+  });
+  document.addEventListener("focusin", (event) => {
+    if (at(event)) open(at(event));
+    else if (!event.target.closest(".ev-card")) close();
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+  document.addEventListener("click", (event) => {
+    const number = at(event);
+    if (number && touched) { // a tap opens the card; the link in it jumps
+      event.preventDefault();
+      open(number);
+    } else if (!event.target.closest(".ev-card")) {
+      close();
+    }
+    const link = event.target.closest("a[href*='#']");
+    // A second click on the same link changes no hash, but must light the place again.
+    if (link && link.hash === location.hash) setTimeout(follow);
+  });
+  window.addEventListener("hashchange", follow);
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", follow);
+  else follow();
+})();

@@ -1,0 +1,231 @@
+"""Looking up everything that one page asks for, and saying what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evidence import digits, expressions
+from evidence.addresses import AbsentError
+from evidence.errors import EvidenceError
+from evidence.findings import Finding
+from evidence.pages import claims, shown
+from evidence.pages.inline import Inline
+from evidence.pages.names import Names
+
+if TYPE_CHECKING:
+    from evidence import quantities
+    from evidence.expressions import Expression
+    from evidence.findings import Severity
+    from evidence.model import Program
+    from evidence.pages.library import Library, PageText
+    from evidence.pages.scan import Block
+    from evidence.pages.shown import Bound, Shown, Verdict
+
+
+def bind(library: Library, page: PageText) -> Bound:
+    """Look up everything that a page asks for."""
+    return _Binder(library, page).run()
+
+
+class _Refused(Exception):  # noqa: N818  # not an error: it carries a finding
+    """Ends the look-up of one directive."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(finding.message)
+
+
+class _Binder:
+    def __init__(self, library: Library, page: PageText) -> None:
+        self.library = library
+        self.page = page
+        self.names = Names(library, page.front)
+        self.findings: list[Finding] = []
+        self.used: set[tuple[str, str]] = set()
+        self.judged: set[tuple[str, str]] = set()
+
+    def run(self) -> Bound:
+        for problem in (*self.page.front.problems, *self.page.scan.problems):
+            self._add("page-syntax", problem.line, problem.message, problem.fix)
+        for name, line in self.page.front.programs:
+            try:
+                self.library.program(name)
+            except EvidenceError as error:
+                self._error("unknown-program", line, error)
+        items = tuple(self._item(item) for item in self.page.scan.items)
+        for unused in self.names.unused():
+            message = f"name `{unused.name}` is used nowhere on the page"
+            self._add("name-unused", unused.line, message, "remove it", "warning")
+        findings = tuple(sorted(set(self.findings), key=lambda f: (f.line, f.code, f.message)))
+        return shown.Bound(self.page, items, findings, frozenset(self.used))
+
+    def _add(
+        self, code: str, line: int, message: str, fix: str, severity: Severity = "error"
+    ) -> Finding:
+        finding = Finding(code, self.page.path, line, message, fix, severity=severity)
+        self.findings.append(finding)
+        return finding
+
+    def _error(self, code: str, line: int, error: EvidenceError) -> Finding:
+        where = f"{error.path}:{error.line or 1}: " if error.path else ""
+        return self._add(code, line, f"{where}{error.message}", error.fix or "mend the page")
+
+    def _item(self, item: Block | Inline) -> Shown:
+        try:
+            if isinstance(item, Inline):
+                if item.kind == "sourced":
+                    return shown.Sourced(item.text, item.detail)
+                return self._number(item)
+            if item.kind == "claim":
+                return self._claim(item)
+            return self._code(item) if item.kind == "code" else self._output(item)
+        except _Refused as refused:
+            return shown.Failed(refused.finding.message)
+
+    def _program(self, name: str, line: int) -> Program:
+        try:
+            return self.library.program(name, self.names.programs)
+        except EvidenceError as error:
+            raise _Refused(self._error("unknown-program", line, error)) from None
+
+    def _code(self, block: Block) -> Shown:
+        file, colon, name = (part.strip() for part in block.argument.partition(":"))
+        program = self._program(file, block.line)
+        if not colon:
+            return shown.Code(program, None)
+        try:
+            region = self.library.region(program, name)
+        except EvidenceError as error:
+            raise _Refused(self._error("unknown-region", block.line, error)) from None
+        self.used.add((program.name, name))
+        return shown.Code(program, region)
+
+    def _output(self, block: Block) -> Shown:
+        program = self._program(block.argument, block.line)
+        self._believe(program, self.library.device, block.line)
+        return shown.Output(program, self.library.state(program, self.library.device))
+
+    def _believe(self, program: Program, device: str, line: int) -> None:
+        """Report once a page what is wrong with the evidence it stands on."""
+        if (program.name, device) in self.judged:
+            return
+        self.judged.add((program.name, device))
+        for wrong in self.library.state(program, device).findings:
+            message = f"stands on evidence that cannot be shown: {wrong.message}"
+            if wrong.severity == "error":
+                self.findings.append(
+                    Finding(
+                        wrong.code, self.page.path, line, message, wrong.fix, wrong.old, wrong.new
+                    )
+                )
+
+    def _expression(self, text: str, line: int) -> Expression:
+        """Read an expression whose names the page gives and whose programs are there."""
+        try:
+            expression = expressions.parse(text)
+        except EvidenceError as error:
+            raise _Refused(self._error("bad-expression", line, error)) from None
+        unknown = self.names.unknown(expression.names)
+        if unknown is not None:
+            raise _Refused(self._error("unknown-name", line, unknown))
+        for name in expression.names:
+            try:
+                self.names.place(name)
+            except EvidenceError as error:
+                where = self.names.line(name)
+                raise _Refused(self._error("unknown-program", where, error)) from None
+        return expression
+
+    def _recorded(self, expression: Expression, device: str, line: int) -> Finding | None:
+        """Return what keeps an expression's evidence from being there, if anything does."""
+        for name in expression.names:
+            program, _ = self.names.place(name)
+            self._believe(program, device, line)
+            state = self.library.state(program, device)
+            if state.record is None:
+                return state.findings[0]
+        return None
+
+    def _bound(self, expression: Expression, device: str) -> dict[str, quantities.Bound]:
+        """Return what each name stands for; report an address where it is written."""
+        bound: dict[str, quantities.Bound] = {}
+        for name in expression.names:
+            try:
+                bound[name] = self.names.bind(name, device)
+            except AbsentError:
+                raise
+            except EvidenceError as error:
+                message = f"`{name}`: {error.message}"
+                fix = error.fix or "correct the address"
+                line = self.names.line(name)
+                raise _Refused(self._add("unknown-address", line, message, fix)) from None
+        return bound
+
+    def _number(self, item: Inline) -> Shown:
+        device = self.library.device
+        expression = self._expression(item.text, item.line)
+        absent = self._recorded(expression, device, item.line)
+        if absent is not None:
+            raise _Refused(absent)
+        try:
+            quantity = expressions.evaluate(expression, self._bound(expression, device))
+        except EvidenceError as error:
+            raise _Refused(self._error("bad-expression", item.line, error)) from None
+        try:
+            text = digits.show(quantity, item.detail or None)
+        except EvidenceError as error:
+            raise _Refused(self._error("bad-format", item.line, error)) from None
+        return shown.Number(text, expression.text, self._sources(expression, device, quantity))
+
+    def _sources(
+        self, expression: Expression, device: str, result: quantities.Quantity | None
+    ) -> tuple[shown.Source, ...]:
+        found: list[shown.Source] = []
+        for name in expression.names:
+            try:
+                found += self.names.sources(name, device, result)
+            except EvidenceError:
+                continue  # not measured, which the page says elsewhere
+        return tuple(found)
+
+    def _claim(self, block: Block) -> Shown:
+        option, margin = block.option("expect"), block.option("margin")
+        if option is None or not option.text:
+            return shown.Failed("this claim has no expression")  # the scan has said so
+        try:
+            wanted = claims.terms(block)
+        except EvidenceError as error:
+            raise _Refused(self._error("bad-expression", block.line, error)) from None
+        expression = self._expression(option.text, option.line)
+        devices = claims.devices(self.names, expression, wanted)
+        verdicts = tuple(self._verdict(expression, d, wanted, option.line) for d in devices)
+        sources = self._sources(expression, devices[0], None)
+        return shown.Claim(expression.text, margin.text if margin else "", verdicts, sources)
+
+    def _verdict(
+        self, expression: Expression, device: str, wanted: claims.Terms, line: int
+    ) -> Verdict:
+        unmeasured = shown.Verdict(device, "not measured", expected=False)
+        if self._recorded(expression, device, line) is not None:
+            return unmeasured
+        try:
+            bound = self._bound(expression, device)
+            verdict = claims.judge(expression, bound, device, wanted)
+        except AbsentError as error:
+            self._error("claim-unmeasured", line, error)
+            return unmeasured
+        except EvidenceError as error:
+            raise _Refused(self._error("bad-expression", line, error)) from None
+        if not verdict.expected:
+            self._disagrees(expression, verdict, line)
+        return verdict
+
+    def _disagrees(self, expression: Expression, verdict: Verdict, line: int) -> None:
+        text, device = expression.text, verdict.device
+        if verdict.holds == "fails":
+            message = f"`{text}` does not hold on {device}: {claims.failing(verdict)}"
+            fix = f"correct the sentence, or say `fails_on: {device}`"
+            self._add("claim-fails", line, message, fix)
+        else:
+            message = f"`{text}` is said to fail on {device}, and it holds there"
+            self._add("claim-holds", line, message, f"take {device} out of `fails_on:`")

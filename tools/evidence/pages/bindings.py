@@ -1,0 +1,125 @@
+"""Everything that is wrong with the pages: what `evidence check` asks of them.
+
+Knows neither Markdown nor MkDocs, and looks up every directive the same way
+as the build does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from evidence.errors import EvidenceError
+from evidence.findings import Finding, ordered
+from evidence.pages import binder
+from evidence.pages.inline import Inline
+from evidence.pages.library import Library, PageText
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from evidence.pages.shown import Bound
+    from evidence.project import Project
+    from evidence.states import State
+
+COUNTED = ("pages", "regions", "outputs", "numbers", "claims")
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found on the pages, and how much was looked at.
+
+    Attributes:
+        findings: By place.
+        looked_at: Counts of pages, shown regions and outputs, bound numbers and claims.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    looked_at: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+
+
+def findings(project: Project) -> list[Finding]:
+    """Return everything that is wrong with a project's pages."""
+    return check(project).findings
+
+
+def check(project: Project, judged: Mapping[tuple[str, str], State] | None = None) -> Report:
+    """Check every page of a project.
+
+    Args:
+        project: The project.
+        judged: States that are known already, by program's name and device.
+    """
+    library = Library(project, judged)
+    report = Report()
+    used: set[tuple[str, str]] = set()
+    for path in library.pages():
+        report.looked_at["pages"] += 1
+        shown = project.relative(path)
+        try:
+            text = path.read_bytes().decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            report.findings.append(
+                Finding("bad-page", shown, 1, f"cannot be read: {reason}", "save it as UTF-8")
+            )
+            continue
+        bound = binder.bind(library, PageText(shown, text))
+        report.findings += bound.findings
+        used |= bound.used
+        _count(bound, report.looked_at)
+    if report.looked_at["pages"]:
+        report.findings += _unused_regions(library, used)
+        report.findings += _nothing(project, report)
+    report.findings = ordered(report.findings)
+    return report
+
+
+def page(library: Library, path: Path, text: str) -> Bound:
+    """Look up everything that one page asks for.
+
+    Args:
+        library: Where to look.
+        path: The page's file.
+        text: What the page's file holds.
+    """
+    return binder.bind(library, PageText(library.project.relative(path), text))
+
+
+def _count(bound: Bound, looked_at: dict[str, int]) -> None:
+    kinds = {"code": "regions", "output": "outputs", "claim": "claims"}
+    for item in bound.page.scan.items:
+        if isinstance(item, Inline):
+            looked_at["numbers"] += item.kind == "value"
+        else:
+            looked_at[kinds[item.kind]] += 1
+
+
+def _unused_regions(library: Library, used: set[tuple[str, str]]) -> Iterator[Finding]:
+    for program in library.project.programs:
+        try:
+            regions = library.regions(program)
+        except EvidenceError:
+            continue  # reported with the program
+        for name, region in regions.items():
+            if (program.name, name) not in used:
+                yield Finding(
+                    "region-unused",
+                    program.relative,
+                    region.first_line,
+                    f"no page shows region `{name}`",
+                    f"show it, `/// code | {program.path.name}:{name}`, or remove its markers",
+                )
+
+
+def _nothing(project: Project, report: Report) -> Iterator[Finding]:
+    """Fail a check of pages none of which binds anything."""
+    if project.programs and not any(report.looked_at[name] for name in COUNTED[1:]):
+        yield Finding(
+            "nothing-bound",
+            project.config.docs,
+            1,
+            f"none of {report.looked_at['pages']} pages shows a program or its evidence",
+            "bind a page to a program, or correct docs in [tool.evidence]",
+        )

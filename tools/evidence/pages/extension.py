@@ -1,0 +1,287 @@
+"""The Markdown extension: code, output, claims and bound numbers on a page.
+
+It works from the scan of the page's text, so that what fails here is what
+`evidence check` fails on: a preprocessor looks everything up and leaves a mark
+in place of each directive, and blocks and an inline pattern turn the marks
+into HTML. Nothing here needs the site's generator.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element, SubElement
+
+from markdown.inlinepatterns import InlineProcessor
+from markdown.postprocessors import Postprocessor
+from markdown.preprocessors import Preprocessor
+from markdown.treeprocessors import Treeprocessor
+from markdown.util import ETX, STX, AtomicString
+from pymdownx.blocks import BlocksExtension
+from pymdownx.blocks.block import Block
+
+from evidence.errors import EvidenceError
+from evidence.findings import failing
+from evidence.pages import host, render
+from evidence.pages.rendering import Rendering
+from evidence.pages.scan import BLOCKS
+from evidence.pages.shown import Claim, Failed
+
+if TYPE_CHECKING:
+    from markdown import Markdown
+    from pymdownx.blocks import BlocksProcessor
+
+_MARK = re.compile(f"{STX}ev:([0-9]+){ETX}")
+_BLOCK_MARK = re.compile(rf"/{{3,}} [a-z]+ \| {STX}ev:([0-9]+){ETX}")
+_LEFT_OVER = re.compile(r"(?:^|\n)/{3,} *(?:" + "|".join(BLOCKS) + r")\b|\[[=!]\s")
+
+
+def mark(index: int) -> str:
+    """Return the mark that stands for a page's directive until it is rendered."""
+    return f"{STX}ev:{index}{ETX}"
+
+
+class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has no types
+    """Registered as `evidence` for `markdown_extensions`.
+
+    Options:
+        page: The page's file, where the host does not say which it is.
+        on_error: `fail` raises on everything that `evidence check` fails on;
+            `show` renders it into the page instead (the plugin's choice
+            under `serve`).
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.config = {
+            "page": ["", "The page's file, where the host does not say which it is"],
+            "on_error": ["fail", "fail, or show"],
+        }
+        self.page: Rendering | None = None
+        super().__init__(**options)
+
+    def extendMarkdownBlocks(self, md: Markdown, block_mgr: BlocksProcessor) -> None:  # noqa: N802
+        """Register everything with a Markdown instance."""
+        md.registerExtension(self)
+        for kind in (CodeBlock, OutputBlock, ClaimBlock):
+            block_mgr.register(kind, {"extension": self})
+        # After white space is normalised (30), before fences are taken out (25).
+        md.preprocessors.register(_LookUp(md, self), "evidence", 28)
+        # Above references and links; code spans hold no marks.
+        md.inlinePatterns.register(_Number(self, md), "evidence", 185)
+        # Before code is highlighted (30).
+        md.treeprocessors.register(_Restore(md, self), "evidence_code", 31)
+        # After inline patterns (20).
+        md.treeprocessors.register(_Tidy(md, self), "evidence_tidy", 19)
+        md.postprocessors.register(_Finish(md, self), "evidence", -10)
+
+    def reset(self) -> None:
+        """Forget the page."""
+        self.page = None
+
+    @property
+    def rendering(self) -> Rendering:
+        """Return the page that is being rendered."""
+        if self.page is None:
+            raise EvidenceError("no page is being rendered", fix="convert text with this instance")
+        return self.page
+
+
+class _LookUp(Preprocessor):
+    """Looks up everything the page asks for, and leaves marks in its place."""
+
+    def __init__(self, md: Markdown, extension: EvidenceExtension) -> None:
+        super().__init__(md)
+        self.extension = extension
+
+    def run(self, lines: list[str]) -> list[str]:
+        on_error = self.extension.getConfig("on_error")
+        page = Rendering.of(
+            "\n".join(lines), host.of(self.md, self.extension.getConfig("page")), Path.cwd()
+        )
+        self.extension.page = page
+        wrong = failing(page.bound.findings)
+        if wrong and on_error == "fail":
+            raise EvidenceError("\n".join(finding.explain() for finding in wrong))
+        return _marked(page).split("\n")
+
+
+def _marked(page: Rendering) -> str:
+    """Return the page's text with a mark in place of each directive."""
+    scanned = page.bound.page.scan
+    pieces, position = [], 0
+    for index, item in enumerate(scanned.items):
+        pieces.append(scanned.text[position : item.start])
+        if item.head.startswith("/"):
+            slashes = len(item.head) - len(item.head.lstrip("/"))
+            pieces.append(f"{'/' * slashes} {item.kind} | {mark(index)}")
+        else:
+            pieces.append(mark(index))
+        position = item.end
+    pieces.append(scanned.text[position:])
+    return "".join(pieces)
+
+
+class _Shown(Block):  # type: ignore[misc]  # the base has no types
+    """A block of ours; its argument is the mark of what it shows."""
+
+    ARGUMENT = True
+
+    def on_init(self) -> None:
+        """Start without a directive."""
+        self.index = -1
+
+    def on_validate(self, parent: Element) -> bool:
+        """Accept a mark as argument, and nothing else."""
+        del parent
+        match = _MARK.fullmatch(self.argument or "")
+        self.index = int(match[1]) if match else -1
+        return match is not None
+
+    @property
+    def page(self) -> Rendering:
+        """Return the page that is being rendered."""
+        page: Rendering = self.config["extension"].rendering
+        return page
+
+    def on_create(self, parent: Element) -> Element:
+        """Put the finished HTML in place."""
+        element = SubElement(parent, "div", {"class": "ev-block"})
+        html = self.page.block(self.index)
+        element.text = AtomicString(self.md.htmlStash.store(html))
+        return element
+
+
+class CodeBlock(_Shown):
+    """`/// code | attention.cu:online-update`."""
+
+    NAME = "code"
+
+
+class OutputBlock(_Shown):
+    """`/// output | 097-attention`."""
+
+    NAME = "output"
+
+
+class ClaimBlock(_Shown):
+    """`/// claim`, an expression and a sentence."""
+
+    NAME = "claim"
+
+    def on_create(self, parent: Element) -> Element:
+        """Make the frame: mark, sentence."""
+        shown = self.page.item(self.index)
+        if isinstance(shown, Failed):
+            element = SubElement(parent, "div", {"class": "ev-claim ev-fails"})
+            sign = "✗"
+        elif isinstance(shown, Claim):
+            element = SubElement(parent, "div", {"class": render.claim_class(shown)})
+            sign = render.claim_sign(shown)
+        else:
+            raise TypeError(shown)
+        mark = SubElement(element, "span", {"class": "ev-sign", "aria-hidden": "true"})
+        mark.text = AtomicString(sign)
+        self.said = SubElement(element, "div", {"class": "ev-said"})
+        return element
+
+    def on_add(self, block: Element) -> Element:
+        """Lead the content into the sentence's element."""
+        del block
+        return self.said
+
+    def on_end(self, block: Element) -> None:
+        """Add the folded part behind the sentence."""
+        more = SubElement(block, "div", {"class": "ev-more"})
+        more.text = AtomicString(self.md.htmlStash.store(self.page.claim(self.index)))
+
+
+class _Number(InlineProcessor):
+    """Turns a mark in a sentence into its number."""
+
+    def __init__(self, extension: EvidenceExtension, md: Markdown) -> None:
+        super().__init__(_MARK.pattern, md)
+        self.extension = extension
+
+    def handleMatch(  # type: ignore[override]  # noqa: N802
+        self, m: re.Match[str], data: str
+    ) -> tuple[Element, int, int]:
+        del data
+        return self.extension.rendering.inline(int(m[1])), m.start(0), m.end(0)
+
+
+class _Restore(Treeprocessor):
+    """Puts directives back where the text turns out to be code after all."""
+
+    def __init__(self, md: Markdown, extension: EvidenceExtension) -> None:
+        super().__init__(md)
+        self.extension = extension
+
+    def run(self, root: Element) -> None:
+        for element in root.iter("code"):
+            if element.text and STX in element.text:
+                element.text = AtomicString(self.restored(element.text))
+
+    def restored(self, text: str) -> str:
+        items = self.extension.rendering.bound.page.scan.items
+        text = _BLOCK_MARK.sub(lambda m: items[int(m[1])].head, text)
+        return _MARK.sub(lambda m: items[int(m[1])].head, text)
+
+
+class _Tidy(Treeprocessor):
+    """Takes links out of links, and refuses a directive that was overlooked."""
+
+    def __init__(self, md: Markdown, extension: EvidenceExtension) -> None:
+        super().__init__(md)
+        self.extension = extension
+
+    def run(self, root: Element) -> None:
+        for link in root.iter("a"):
+            for inner in link.iter("a"):
+                if inner is not link and "ev-value" in inner.get("class", ""):
+                    inner.tag = "span"
+                    inner.attrib.pop("href", None)
+        for element in root.iter():
+            if element.tag not in ("code", "pre"):
+                for text in (element.text, *(child.tail for child in element)):
+                    if text and not isinstance(text, AtomicString):
+                        self._refuse_left_over(text)
+
+    def _refuse_left_over(self, text: str) -> None:
+        match = _LEFT_OVER.search(text)
+        if match is None:
+            return
+        page = self.extension.rendering
+        raise EvidenceError(
+            f"`{match[0].strip()}` stands where it cannot be read as a directive",
+            path=page.bound.page.path,
+            line=page.line_of(text[match.start() :].strip()),
+            fix="give it a line or paragraph of its own, or escape it with a backslash",
+        )
+
+
+class _Finish(Postprocessor):
+    """Puts plain numbers into attributes and raw HTML, and the banner on top."""
+
+    def __init__(self, md: Markdown, extension: EvidenceExtension) -> None:
+        super().__init__(md)
+        self.extension = extension
+
+    def run(self, text: str) -> str:
+        page = self.extension.rendering
+        left = _BLOCK_MARK.search(text)
+        if left is not None:
+            item = page.bound.page.scan.items[int(left[1])]
+            raise EvidenceError(
+                f"`{item.head.splitlines()[0]}` stands in raw HTML, where no block is read",
+                path=page.bound.page.path,
+                line=item.line,
+                fix='add markdown="1" to the HTML element around it',
+            )
+        text = _MARK.sub(lambda m: page.plain(int(m[1])), text)
+        return page.banner() + text
+
+
+def makeExtension(**options: Any) -> EvidenceExtension:  # noqa: N802
+    """Return the extension, as Python-Markdown asks for it."""
+    return EvidenceExtension(**options)

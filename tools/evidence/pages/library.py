@@ -1,0 +1,207 @@
+"""The project's programs and evidence as pages ask for them, each read once."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from evidence import regions, states, values
+from evidence.errors import EvidenceError
+from evidence.pages import front, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from evidence.model import Program
+    from evidence.pages.front import Front
+    from evidence.pages.scan import Scan
+    from evidence.project import Project
+    from evidence.regions import Region
+    from evidence.states import State
+    from evidence.values import Reading
+
+
+class PageText:
+    """A page: what it says about itself, and its directives.
+
+    Args:
+        path: Relative to the project's root, forward slashes.
+        text: The page, or what a host made of it.
+        file: What its file holds, if `text` may lack the front matter.
+
+    Attributes:
+        front: Its front matter.
+        first_line: The line of the file on which its text begins.
+        scan: Its directives.
+    """
+
+    __slots__ = ("first_line", "front", "path", "scan")
+
+    def __init__(self, path: str, text: str, file: str | None = None) -> None:
+        self.path = path
+        self.front: Front
+        self.front, body = front.split(text)
+        if file is not None and text != file:
+            self.front = front.split(file)[0]
+        self.first_line = self.front.first_line
+        self.scan: Scan = scan.scan(body, self.first_line)
+
+
+class Library:
+    """Everything pages may ask for.
+
+    Args:
+        project: The project.
+        judged: States that are known already, by program and device.
+    """
+
+    def __init__(
+        self, project: Project, judged: Mapping[tuple[str, str], State] | None = None
+    ) -> None:
+        self.project = project
+        self._states: dict[tuple[str, str], State] = dict(judged or {})
+        self._readings: dict[tuple[str, str], Reading] = {}
+        self._regions: dict[str, dict[str, Region]] = {}
+        self._homes: dict[str, str] | None = None
+        self._sources: dict[str, str] = {}
+
+    @property
+    def device(self) -> str:
+        """Return the label of the device that prose binds to."""
+        return self.project.config.device
+
+    def pages(self) -> list[Path]:
+        """Return every page's file, by path."""
+        docs = self.project.root / self.project.config.docs
+        return sorted(path for path in docs.rglob("*.md") if path.is_file())
+
+    def program(self, name: str, near: tuple[str, ...] = ()) -> Program:
+        """Return the program that a page names.
+
+        Args:
+            name: A program's name, its folder's, a day's number, or its file
+                (`attention.cu`, `097-attention/attention.cu`).
+            near: Programs that the page is about: a bare file name is looked
+                for among them first.
+
+        Raises:
+            EvidenceError: No program is meant, or several are.
+        """
+        by_file = self._by_file(name)
+        if not by_file:
+            return self.project.get(name)
+        if len(by_file) > 1 and near:
+            about = [p for p in self.project.find(near) if p in by_file]
+            by_file = about or by_file
+        if len(by_file) > 1:
+            several = ", ".join(f"{p.folder}/{p.path.name}" for p in by_file)
+            raise EvidenceError(
+                f"{name!r} stands for several programs: {several}", fix="name the folder too"
+            )
+        return by_file[0]
+
+    def _by_file(self, name: str) -> list[Program]:
+        return [
+            p
+            for p in self.project.programs
+            if name in (p.path.name, f"{p.folder}/{p.path.name}", p.relative)
+        ]
+
+    def text(self, program: Program) -> str:
+        """Return a program's source."""
+        return self.project.texts[program.name]
+
+    def region(self, program: Program, name: str) -> Region:
+        """Return a region of a program.
+
+        Raises:
+            EvidenceError: It has none of this name, or its regions are broken.
+        """
+        found = self.regions(program)
+        if name not in found:
+            close = difflib.get_close_matches(name, found, n=3, cutoff=0.5)
+            has = f"close: {', '.join(close)}" if close else f"it has: {', '.join(found) or 'none'}"
+            raise EvidenceError(
+                f"{program.relative} has no region `{name}`; {has}",
+                fix="correct the name, or mark the region in the source",
+            )
+        return found[name]
+
+    def regions(self, program: Program) -> dict[str, Region]:
+        """Return all regions of a program by name.
+
+        Raises:
+            SourceError: A region is broken.
+        """
+        if program.name not in self._regions:
+            text = self.text(program)
+            self._regions[program.name] = regions.read(text, program.relative, program.language)
+        return self._regions[program.name]
+
+    def state(self, program: Program, device: str) -> State:
+        """Return the state of a program's evidence on a device."""
+        key = (program.name, device)
+        if key not in self._states:
+            self._states[key] = states.judge(self.project, program, device)
+        return self._states[key]
+
+    def devices(self, program: Program) -> list[str]:
+        """Return the devices a program has evidence of, the primary one first."""
+        folder = program.directory / "evidence"
+        prefix, suffix = f"{program.stem}.", ".json"
+        names = sorted(path.name for path in folder.glob(f"{prefix}*{suffix}"))
+        labels = [name[len(prefix) : -len(suffix)] for name in names]
+        return sorted(labels, key=lambda label: label != self.device)
+
+    def reading(self, program: Program, device: str) -> Reading:
+        """Return the values of a program's evidence on a device; none without a record."""
+        key = (program.name, device)
+        if key not in self._readings:
+            record = self.state(program, device).record
+            self._readings[key] = (
+                values.Reading()
+                if record is None
+                else values.read(record.data, program.plan.values)
+            )
+        return self._readings[key]
+
+    def home(self, program: Program) -> str | None:
+        """Return the page that shows a program's output, relative to the docs."""
+        self._find_homes()
+        return (self._homes or {}).get(program.name)
+
+    def source_home(self, program: Program) -> str | None:
+        """Return the page that lists a program's whole source."""
+        self._find_homes()
+        return self._sources.get(program.name)
+
+    def _find_homes(self) -> None:
+        if self._homes is not None:
+            return
+        self._homes = {}
+        docs = self.project.root / self.project.config.docs
+        for path in self.pages():
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue  # the page's own findings say so
+            self._look_at(path.relative_to(docs).as_posix(), text, self._homes)
+
+    def _look_at(self, shown: str, text: str, homes: dict[str, str]) -> None:
+        if "///" not in text:
+            return
+        page = PageText(shown, text)
+        near = tuple(name for name, _ in page.front.programs)
+        for item in page.scan.items:
+            if not isinstance(item, scan.Block) or item.kind not in scan.ARGUMENTS:
+                continue
+            whole = ":" not in item.argument
+            try:
+                program = self.program(item.argument.split(":")[0].strip(), near)
+            except EvidenceError:
+                continue
+            if item.kind == "output":
+                homes.setdefault(program.name, shown)
+            elif whole:
+                self._sources.setdefault(program.name, shown)

@@ -1,0 +1,90 @@
+"""The optional MkDocs plugin: what only the site's generator can do.
+
+A build stops before its first page with every finding at once, warnings are
+counted by `--strict`, and `serve` watches the programs and shows what would
+fail as banners on the pages instead of stopping. Pages render without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from mkdocs.config.base import Config
+from mkdocs.exceptions import PluginError
+from mkdocs.plugins import BasePlugin
+
+from evidence import check, project
+from evidence.errors import EvidenceError
+from evidence.findings import failing
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+
+    from evidence.check import Report
+
+_NAME = "evidence"
+# Below `mkdocs.plugins`, where strict mode counts warnings.
+_LOG = logging.getLogger(f"mkdocs.plugins.{_NAME}")
+
+
+class EvidencePlugin(BasePlugin[Config]):  # type: ignore[no-untyped-call]  # of the base
+    """Registered as `evidence` for `plugins`."""
+
+    def __init__(self) -> None:
+        self.serving = False
+
+    def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
+        """Remember whether a person is watching."""
+        del dirty
+        self.serving = command == "serve"
+
+    def on_config(self, config: MkDocsConfig) -> MkDocsConfig:
+        """Add the Markdown extension, and the programs to what is watched."""
+        if _NAME not in config.markdown_extensions:
+            config.markdown_extensions.append(_NAME)
+        options: dict[str, Any] = config.mdx_configs.setdefault(_NAME, {})
+        options["on_error"] = "show" if self.serving else "fail"
+        found = self._load(config)
+        for root in found.config.roots if found else ():
+            folder = str(found.root / root) if found else ""
+            if folder not in config.watch:
+                config.watch.append(folder)
+        return config
+
+    def on_pre_build(self, *, config: MkDocsConfig) -> None:
+        """Check everything before the first page is rendered."""
+        found = self._load(config)
+        if found is None:
+            return
+        try:
+            report = check.run(found)
+        except EvidenceError as error:
+            self._stop(str(error))
+            return
+        for finding in report.findings:
+            if finding.severity != "error":
+                _LOG.warning(finding.explain())
+        wrong = failing(report.findings)
+        if wrong:
+            self._stop("\n".join(finding.explain() for finding in wrong))
+        else:
+            _LOG.info("checked %s", _counts(report))
+
+    def _load(self, config: MkDocsConfig) -> project.Project | None:
+        try:
+            return project.load(Path(config.docs_dir).parent)
+        except EvidenceError as error:
+            self._stop(str(error))
+            return None
+
+    def _stop(self, text: str) -> None:
+        """End a build; under `serve` only say it."""
+        if not self.serving:
+            raise PluginError(f"evidence check fails:\n{text}")
+        _LOG.info("a build would fail:\n%s", text)
+
+
+def _counts(report: Report) -> str:
+    return ", ".join(f"{count} {name}" for name, count in report.looked_at.items())

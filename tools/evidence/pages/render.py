@@ -1,0 +1,165 @@
+"""Bound numbers and claims as HTML elements."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element
+
+from markdown.util import AtomicString
+
+from evidence import digits, quantities
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from evidence.pages.shown import Claim, Holds, Number, Source, Sourced, Verdict
+    from evidence.verdicts import Comparison
+
+    Href = Callable[[Source], str | None]
+
+_LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<href>[^)\s]+)\)|<?(?P<bare>https?://[^>\s]+)>?")
+_MOST = 8  # sources listed behind a claim
+
+# (class, sign, words) of how a claim stands.
+_STANDS: dict[Holds, tuple[str, str, str]] = {
+    "holds": ("ev-holds", "✓", "holds"),
+    "holds within noise": ("ev-noise", "≈", "holds within noise"),
+    "fails": ("ev-fails", "✗", "does not hold"),
+    "not measured": ("ev-unmeasured", "–", "not measured"),  # noqa: RUF001
+}
+
+
+def number(shown: Number, href: Href, finished: Href) -> Element:
+    """Return a bound number: a link to its place in the recorded output.
+
+    Args:
+        shown: The number.
+        href: Gives the link to a source's place, from Markdown file to
+            Markdown file; None where no page shows it.
+        finished: Gives the same link as the browser needs it.
+    """
+    first = next((place for source in shown.sources if (place := href(source))), None)
+    places = [finished(source) for source in shown.sources]
+    single = len(shown.sources) == 1 and shown.expression == shown.sources[0].name
+    data: dict[str, object] = {} if single else {"expression": shown.expression}
+    data["sources"] = [
+        {"address": _address(source), "what": what(source)} | ({"href": place} if place else {})
+        for source, place in zip(shown.sources, places, strict=True)
+    ]
+    title = "; ".join(f"{_address(source)}: {what(source)}" for source in shown.sources[:_MOST])
+    return _bound(shown.text, "ev-value", title, data, first)
+
+
+def sourced(shown: Sourced) -> Element:
+    """Return a number that was not measured here, with its source."""
+    match = _LINK.search(shown.source)
+    href = (match["href"] or match["bare"]) if match else None
+    text = _LINK.sub(lambda m: m["text"] or m["bare"], shown.source)
+    source = {"address": text, "what": "not measured here"} | ({"href": href} if href else {})
+    title = f"not measured here; source: {text}"
+    return _bound(shown.text, "ev-value ev-sourced", title, {"sources": [source]}, href)
+
+
+def failed(message: str) -> Element:
+    """Return what stands, under `serve`, in place of something that fails."""
+    element = Element("span", {"class": "ev-error"})
+    element.text = AtomicString(message)
+    return element
+
+
+def what(source: Source) -> str:
+    """Say in words what a value is: number, spread, runs."""
+    value = source.value
+    quantity = quantities.of(value)
+    text = digits.show(quantity)
+    count = len(value.samples)
+    of = {"profile": "launch", "run": "run"}.get(value.source)
+    if of is None:
+        return f"{text}, {_STEP[value.source]}"
+    plural = {"launch": "launches", "run": "runs"}[of] if count != 1 else of
+    if value.exact:
+        return f"{text}, the same in all {count} {plural}" if count > 1 else f"{text}, one {of}"
+    band = digits.spread(quantity)
+    spread = f"{band} in {count} {plural}" if band else f"the same in all {count} {plural}"
+    return f"{text}, median; {spread}"
+
+
+_STEP = {
+    "compile": "as the compiler reported",
+    "sanitize": "as the sanitizer reported",
+    "mutants": "counted by the recorder",
+    "device": "as the driver reported",
+    "runs": "counted by the recorder",
+}
+
+
+def _address(source: Source) -> str:
+    return f"{source.program.name}: {source.value.address}"
+
+
+def _bound(text: str, kind: str, title: str, data: dict[str, object], href: str | None) -> Element:
+    attributes = {"class": kind, "title": title}
+    if href:
+        attributes["href"] = href
+    else:
+        attributes["tabindex"] = "0"
+    attributes["data-ev"] = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    element = Element("a" if href else "span", attributes)
+    element.text = AtomicString(text)
+    return element
+
+
+def claim_class(shown: Claim) -> str:
+    """Return the class names of a claim's element."""
+    return f"ev-claim {_stands(shown.verdicts[0])[0]}"
+
+
+def claim_sign(shown: Claim) -> str:
+    """Return the mark in the margin."""
+    return _stands(shown.verdicts[0])[1]
+
+
+def claim_details(shown: Claim, href: Href) -> str:
+    """Return the folded part of a claim: its verdicts, expression and numbers."""
+    first, *others = shown.verdicts
+    words = f'<span class="ev-mark">{_stands(first)[2]}</span> on {escape(first.device)}'
+    words += "".join(f"; {_stands(v)[2]} on {escape(v.device)}" for v in others)
+    margin = f" with a margin of {escape(shown.margin)}" if shown.margin else ""
+    tables = "".join(_comparisons(v, named=len(shown.verdicts) > 1) for v in shown.verdicts)
+    return (
+        f'<details class="ev-why"><summary>{words}</summary>'
+        f"<p><code>{escape(shown.expression)}</code>{margin}</p>{tables}"
+        f"{_behind(shown, href)}</details>"
+    )
+
+
+def _stands(verdict: Verdict) -> tuple[str, str, str]:
+    if verdict.holds == "fails" and verdict.expected:
+        return "ev-not-here", "✗", "does not hold, as said,"
+    return _STANDS[verdict.holds]
+
+
+def _comparisons(verdict: Verdict, *, named: bool) -> str:
+    if not verdict.comparisons:
+        return ""
+    caption = f"<caption>{escape(verdict.device)}</caption>" if named else ""
+    rows = "".join(_comparison(c) for c in verdict.comparisons)
+    return f'<div class="ev-scroll"><table>{caption}<tbody>{rows}</tbody></table></div>'
+
+
+def _comparison(c: Comparison) -> str:
+    cells = [c.key, digits.show(c.left), c.sign, digits.show(c.right), _STANDS[c.outcome][2]]
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _behind(shown: Claim, href: Href) -> str:
+    links = []
+    for source in shown.sources[:_MOST]:
+        place, text = href(source), escape(_address(source))
+        links.append(f'<a href="{escape(place)}">{text}</a>' if place else text)
+    more = len(shown.sources) - len(links)
+    links += [f"and {more} more"] if more > 0 else []
+    return f"<p>Stands on {', '.join(links)}.</p>" if links else ""

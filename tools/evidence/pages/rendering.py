@@ -1,0 +1,218 @@
+"""One page while it is being rendered: its directives, looked up, as HTML."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import weakref
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evidence import config, project
+from evidence.findings import failing
+from evidence.pages import binder, explorer, ids, listing, paper, render, shown
+from evidence.pages.library import Library, PageText
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from evidence.model import Program
+    from evidence.pages.host import Host
+    from evidence.pages.shown import Bound, Shown, Source
+
+_ANCHOR = re.compile(r' id="([^"]+)"')
+_UNKNOWN_PAGE = "page.md"
+
+
+class Rendering:
+    """One page while it is being rendered.
+
+    Args:
+        bound: The page, looked up.
+        library: Where it was looked up.
+        host: What renders it.
+    """
+
+    def __init__(self, bound: Bound, library: Library, host: Host) -> None:
+        self.bound = bound
+        self._library = library
+        self._host = host
+        self._named: set[str] = set()
+
+    @classmethod
+    def of(cls, text: str, host: Host, folder: Path) -> Rendering:
+        """Look up a page.
+
+        Args:
+            text: Its text as the host gives it, with or without front matter.
+            host: What renders it.
+            folder: Where to look for the project if the page's file is unknown.
+
+        Raises:
+            ConfigError: There is no project around the page.
+        """
+        library = library_for(host, folder if host.path is None else host.path.parent)
+        name = _UNKNOWN_PAGE
+        if host.path is not None:
+            name = library.project.relative(Path(os.path.abspath(host.path)))  # noqa: PTH100
+        page = PageText(name, text, _file_text(host.path))
+        return cls(binder.bind(library, page), library, host)
+
+    def item(self, index: int) -> Shown:
+        """Return what a directive comes to."""
+        return self.bound.shown[index]
+
+    def block(self, index: int) -> str:
+        """Return the HTML of a code or output block."""
+        html = self._block(self.item(index))
+        self._host.announce(_ANCHOR.findall(html))
+        return html
+
+    def claim(self, index: int) -> str:
+        """Return the HTML of a claim's folded part."""
+        found = self.item(index)
+        if isinstance(found, shown.Claim):
+            return render.claim_details(found, self._finished)
+        return _error(found)
+
+    def inline(self, index: int) -> Element:
+        """Return the element of a number."""
+        found = self.item(index)
+        if isinstance(found, shown.Number):
+            return render.number(found, self._href, self._finished)
+        if isinstance(found, shown.Sourced):
+            return render.sourced(found)
+        return render.failed(_message(found))
+
+    def plain(self, index: int) -> str:
+        """Return a number as text, for attributes and raw HTML."""
+        found = self.item(index)
+        text = found.text if isinstance(found, shown.Number | shown.Sourced) else _message(found)
+        return escape(text)
+
+    def banner(self) -> str:
+        """Return what stands on top of the page if it has failing findings."""
+        wrong = failing(self.bound.findings)
+        if not wrong:
+            return ""
+        count = f"{len(wrong)} findings" if len(wrong) > 1 else "one finding"
+        items = "".join(f"<li>{escape(finding.explain())}</li>" for finding in wrong)
+        return (
+            f'<div class="ev-banner" role="alert"><strong>A build would fail on this page: '
+            f"{count}.</strong><ul>{items}</ul></div>\n"
+        )
+
+    def line_of(self, text: str) -> int:
+        """Return the page's line on which some text stands; the first if unsure."""
+        wanted = text.splitlines()[0][:40] if text else ""
+        page = self.bound.page
+        for number, line in enumerate(page.scan.text.split("\n"), page.first_line):
+            if wanted and wanted in line:
+                return number
+        return page.first_line
+
+    def _block(self, found: Shown) -> str:
+        if isinstance(found, shown.Output):
+            return self._output(found)
+        if isinstance(found, shown.Code):
+            return self._code(found)
+        return _error(found)
+
+    def _output(self, found: shown.Output) -> str:
+        program, state = found.program, found.state
+        if state.record is None:
+            return _error(shown.Failed(state.findings[0].message))
+        reading = self._library.reading(program, state.device)
+        named = self._first(ids.output(program.name))
+        return paper.figure(program, state.record, reading.values, named=named)
+
+    def _code(self, found: shown.Code) -> str:
+        program, settings = found.program, self._library.project.config
+        text = self._library.text(program)
+        architecture = 90 if 90 in settings.architectures else max(settings.architectures)  # noqa: PLR2004
+        link = explorer.link(program, text, settings.nvcc, architecture)
+        if found.region is None:
+            named = self._first(ids.source(program))
+            return listing.whole(program, text, explorer=link, named=named)
+        home = self._library.source_home(program)
+        full = None
+        if home is not None:
+            full = self._host.link(f"{self._to(home)}#{ids.source(program)}") + "~"
+        named = self._first(ids.region(program, found.region.name))
+        return listing.region(program, found.region, full=full, explorer=link, named=named)
+
+    def _first(self, anchor: str) -> bool:
+        """Whether an anchor is not on the page yet; from now on it is."""
+        if anchor in self._named:
+            return False
+        self._named.add(anchor)
+        return True
+
+    def _href(self, source: Source) -> str | None:
+        program: Program = source.program
+        home = self._library.home(program)
+        if home is None:
+            return None
+        return f"{self._to(home)}#{ids.value(program.name, source.value.address)}"
+
+    def _finished(self, source: Source) -> str | None:
+        href = self._href(source)
+        return None if href is None else self._host.link(href)
+
+    def _to(self, page: str) -> str:
+        """Return the link from this page's file to another's; empty for itself."""
+        docs = f"{self._library.project.config.docs}/"
+        here = self.bound.page.path.removeprefix(docs)
+        return "" if here == page else posixpath.relpath(page, posixpath.dirname(here) or ".")
+
+
+def _error(found: Shown) -> str:
+    return f'<div class="ev-error">{escape(_message(found))}</div>'
+
+
+def _message(found: Shown) -> str:
+    return found.message if isinstance(found, shown.Failed) else "this cannot stand here"
+
+
+def _file_text(path: Path | None) -> str | None:
+    """Return the text of a page's file: hosts strip its front matter."""
+    try:
+        return None if path is None else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+# One library for each build of the site. A host without builds gets a fresh
+# one whenever a file of the project has changed.
+_BY_BUILD: weakref.WeakKeyDictionary[Any, dict[Path, Library]] = weakref.WeakKeyDictionary()
+_BY_STAMP: dict[Path, tuple[object, Library]] = {}
+
+
+def library_for(host: Host, folder: Path) -> Library:
+    """Return the library of the project around a folder, read once a build.
+
+    Raises:
+        ConfigError: There is no project around the folder.
+    """
+    if host.build is not None:
+        known = _BY_BUILD.setdefault(host.build, {})
+        if folder not in known:
+            settings = config.load(folder)
+            found = next((x for x in known.values() if x.project.root == settings.root), None)
+            known[folder] = found or Library(project.read(settings))
+        return known[folder]
+    settings = config.load(folder)
+    stamp = _stamp(settings)
+    if _BY_STAMP.get(settings.root, (None,))[0] != stamp:
+        _BY_STAMP[settings.root] = (stamp, Library(project.read(settings)))
+    return _BY_STAMP[settings.root][1]
+
+
+def _stamp(settings: config.Config) -> object:
+    """Return what changes whenever a file of the project does."""
+    tops = [settings.root / name for name in (*settings.roots, settings.docs)]
+    files = [path for top in tops for path in top.rglob("*") if path.is_file()]
+    stats = sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    return (settings, tuple(stats))

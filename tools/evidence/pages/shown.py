@@ -1,0 +1,133 @@
+"""What a directive comes to, once programs, evidence and expressions are looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from evidence.findings import Finding
+    from evidence.model import Program
+    from evidence.pages.library import PageText
+    from evidence.regions import Region
+    from evidence.states import State
+    from evidence.values import Value
+    from evidence.verdicts import Comparison
+
+Holds = Literal["holds", "holds within noise", "fails", "not measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A region of a program, or its whole source (no region)."""
+
+    program: Program
+    region: Region | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The recorded output of a program on the primary device."""
+
+    program: Program
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One value behind a shown number.
+
+    Attributes:
+        name: The page's short name, or the address if it has none.
+        program: The program it comes from.
+        value: The value.
+    """
+
+    name: str
+    program: Program
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number bound to evidence.
+
+    Attributes:
+        text: As the page shows it, with its unit.
+        expression: What was evaluated.
+        sources: The values that it is made of, in order of appearance.
+    """
+
+    text: str
+    expression: str
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """A number that was not measured here, with its source."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a claim stands on one device.
+
+    Attributes:
+        device: The device's label.
+        holds: Whether it holds there.
+        expected: Whether the page allows this: it may say that a claim fails
+            on a device, and then it must.
+        comparisons: Every comparison that was looked at.
+    """
+
+    device: str
+    holds: Holds
+    expected: bool = True
+    comparisons: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sentence that must hold.
+
+    Attributes:
+        expression: What must hold.
+        margin: By how much, as the page demands it; empty for none.
+        verdicts: One per device it is about, the primary device first.
+        sources: The values it stands on, on the primary device.
+    """
+
+    expression: str
+    margin: str
+    verdicts: tuple[Verdict, ...]
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A directive that cannot be shown, with the reason."""
+
+    message: str
+
+
+Shown = Code | Output | Number | Sourced | Claim | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A page with everything it asks for looked up.
+
+    Attributes:
+        page: The page.
+        shown: What each directive comes to, in the order of `page.scan.items`.
+        findings: Everything that is wrong, by line.
+        used: (program, region) of every region it shows.
+    """
+
+    page: PageText
+    shown: tuple[Shown, ...]
+    findings: tuple[Finding, ...]
+    used: frozenset[tuple[str, str]] = frozenset()
