@@ -172,8 +172,7 @@ def _marker(comment: str, code: str, at: SourceAt) -> Marker | None:
         return Marker(at.line, exact["name"], end=bool(exact["end"]))
     meant = _MEANT.fullmatch(comment)
     if meant and _looks_meant(bool(meant["end"]), meant["word"].lower(), meant["rest"]):
-        ends = meant["end"] or meant["word"].lower().startswith("end")
-        shape = "end snippet" if ends else "snippet: name"
+        shape = "end snippet" if meant["end"] else "snippet: name"
         raise at.error(
             f"`{comment}` looks like a region marker and is none",
             f"write `{at.prefix} {shape}`, or reword the comment",
@@ -183,18 +182,15 @@ def _marker(comment: str, code: str, at: SourceAt) -> Marker | None:
 
 def _looks_meant(end: bool, word: str, rest: str) -> bool:
     """Tell a misspelt marker from prose that starts with a word like it."""
-    if word.startswith("end"):
-        end, word = True, word.removeprefix("end")
     if not _close(word, "snippet"):
         return False
-    words = rest.strip(" \t:=-_.;/*>").split()
-    if end:
-        return len(words) <= 1
-    return (
-        len(words) <= 1
-        if rest.lstrip()[:1] in (":", "=")
-        else word == "snippet" and len(words) == 1
-    )
+    words = len(rest.strip(" \t:=-_.;/*>").split())
+    colon = rest.lstrip()[:1] in (":", "=")
+    if word == "snippet" and colon:
+        return True
+    if end or colon:
+        return words <= 1
+    return word == "snippet" and words == 1
 
 
 def _close(word: str, wanted: str) -> bool:
