@@ -9,7 +9,7 @@ whether the output belongs to the sources it is about to vouch for.
 It runs once per compile, so it imports little: pathlib, subprocess and
 dataclasses alone would take longer to load than all that it does.
 """
-# ruff: noqa: PTH
+# ruff: noqa: PTH100, PTH103, PTH105, PTH108, PTH113, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 

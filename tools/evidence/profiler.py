@@ -101,31 +101,40 @@ def judge(profile: Profile, log: str, run: RunResult, expected_exit: int = 0) ->
         expected_exit: How the program ends when nothing is wrong.
     """
     errors = [m.group(1) for line in log.splitlines() if (m := _MESSAGE.match(line))]
-    for text in (*errors, *(line for line in run.stdout if line.startswith("==ERROR=="))):
+    own = [line for line in run.stdout if line.startswith("==ERROR==")]
+    for text in (*errors, *own):
         if _NO_ACCESS.search(text):
             return Profiled("not-available", text.removeprefix("==ERROR== "))
-    if run.timed_out:
-        return Profiled("failed", f"the profiler was not done after {run.seconds:.0f} s")
-    if run.problems:
-        return Profiled("failed", f"under the profiler the program {run.problems[0]}")
-    if run.exit_status != expected_exit:
-        return Profiled("failed", errors[0] if errors else f"under ncu the program {run.ended()}")
-    if _NO_KERNELS in log:
-        asked = f" named {' or '.join(profile.kernels)}" if profile.kernels else ""
-        return Profiled("failed", f"no kernel{asked} was launched")
     try:
-        launches = parse(log, profile.metrics)
+        _check_run(run, errors, expected_exit)
+        return Profiled("recorded", "", _launches(profile, log))
     except ValueError as error:
         return Profiled("failed", str(error))
-    for kernel in profile.kernels:
-        if not any(_base(name) == kernel for name in launches):
-            return Profiled("failed", f"kernel {kernel} was not launched")
-    return Profiled("recorded", "", launches)
+
+
+def _check_run(run: RunResult, errors: Sequence[str], expected_exit: int) -> None:
+    if run.timed_out:
+        raise ValueError(f"it was not done after {run.seconds:.0f} s")
+    if run.problems:
+        raise ValueError(f"under {TOOL} the program {run.problems[0]}")
+    if run.exit_status != expected_exit:
+        raise ValueError(errors[0] if errors else f"under {TOOL} the program {run.ended()}")
+
+
+def _launches(profile: Profile, log: str) -> Launches:
+    if _NO_KERNELS in log:
+        asked = f" named {' or '.join(profile.kernels)}" if profile.kernels else ""
+        raise ValueError(f"no kernel{asked} was launched")
+    launches = parse(log, profile.metrics)
+    missing = [k for k in profile.kernels if k not in {_base(name) for name in launches}]
+    if missing:
+        raise ValueError(f"kernel {missing[0]} was not launched")
+    return launches
 
 
 def _base(name: str) -> str:
     # What the profiler's own filter matches: no namespace, no template arguments.
-    return name.split("<")[0].rpartition("::")[2]
+    return name.partition("<")[0].rpartition("::")[2]
 
 
 def parse(log: str, metrics: Iterable[str]) -> Launches:

@@ -144,13 +144,14 @@ def run(todo: Task) -> RunResult:
         for name, target in todo.keep.items():
             if (work / name).is_file():
                 shutil.copyfile(work / name, target)
-        return result
     except OSError as error:
         raise ToolchainError(
             f"cannot run {Path(todo.words[0]).name}: {error.strerror or error}",
             path=error.filename or folder,
             fix="make room or mend its permissions, then run the same command",
         ) from None
+    else:
+        return result
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -99,24 +99,32 @@ def judge(tool: str, words: Sequence[str], run: RunResult, expected_exit: int = 
 def _status(
     tool: str, own: list[str], run: RunResult, expected_exit: int
 ) -> tuple[Status, int, str]:
+    said = [match.group(1) for line in own if (match := _ERROR.match(line))]
+    unsupported = [text for text in said if _UNSUPPORTED.search(text)]
+    if unsupported:
+        return "not-available", 0, unsupported[0]
     if run.timed_out:
         return "timeout", 0, f"{tool} was not done after {run.seconds:.0f} s"
-    said = [match.group(1) for line in own if (match := _ERROR.match(line))]
-    for text in said:
-        if _UNSUPPORTED.search(text):
-            return "not-available", 0, text
     counts = [int(match.group(1)) for line in own if (match := _SUMMARY.match(line))]
-    if not counts:
-        if any(_NOTHING in text for text in said):
-            return "failed", 0, f"the program made no CUDA call that {tool} could look at"
-        return "failed", 0, said[0] if said else f"{tool} gave no summary and {run.ended()}"
-    if counts[-1] > 0:
+    if counts and counts[-1] > 0:
         return "errors", counts[-1], ""
+    reason = _failure(tool, said, run, expected_exit, counted=bool(counts))
+    return ("failed", 0, reason) if reason else ("clean", 0, "")
+
+
+def _failure(
+    tool: str, said: Sequence[str], run: RunResult, expected_exit: int, *, counted: bool
+) -> str:
+    """Return why a count of zero, or none, proves nothing; "" if it does."""
+    if any(_NOTHING in text for text in said):
+        return f"the program made no CUDA call that {tool} could look at"
+    if not counted:
+        return said[0] if said else f"{tool} gave no summary and {run.ended()}"
     if run.problems:
-        return "failed", 0, f"under {tool} the program {run.problems[0]}"
+        return f"under {tool} the program {run.problems[0]}"
     if run.exit_status != expected_exit:
-        return "failed", 0, f"under {tool} the program {run.ended()}"
-    return "clean", 0, ""
+        return f"under {tool} the program {run.ended()}"
+    return ""
 
 
 def _bounded(lines: Iterable[str]) -> list[str]:

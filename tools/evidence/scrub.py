@@ -6,6 +6,7 @@ stored, on any machine, for what slipped through.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import re
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Names that say nothing about anybody, or are words of ordinary output.
-GENERIC = frozenset(
-    "admin administrator app build builder ci container cuda debian default dev docker ec2-user "
-    "gpu guest home host jovyan linux local localhost machine nobody node nvidia operator root "
-    "runner server student system test ubuntu user vagrant vm workspace "
-    "ada ampere blackwell fermi grace hopper kepler maxwell pascal turing volta "
-    "bank block case count error grid kernel lane mark max mean memory min page path row sum "
-    "tile time value warp".split()
-)
+GENERIC = frozenset((
+    "admin", "administrator", "app", "build", "builder", "ci", "container", "cuda", "debian",
+    "default", "dev", "docker", "ec2-user", "gpu", "guest", "home", "host", "jovyan", "linux",
+    "local", "localhost", "machine", "nobody", "node", "nvidia", "operator", "root", "runner",
+    "server", "student", "system", "test", "ubuntu", "user", "vagrant", "vm", "workspace",
+    "ada", "ampere", "blackwell", "fermi", "grace", "hopper", "kepler", "maxwell", "pascal",
+    "turing", "volta", "bank", "block", "case", "count", "error", "grid", "kernel", "lane",
+    "mark", "max", "mean", "memory", "min", "page", "path", "row", "sum", "tile", "time",
+    "value", "warp",
+))  # fmt: skip
 # A path begins after white space or a sign, or right behind -I and -L.
 _BEGINS = r"(?:(?<![\w.>/-])|(?<=-[IL]))"
 _SHORTEST = 3  # a shorter name occurs in ordinary words too often to replace
@@ -56,8 +59,9 @@ _LEAKS = re.compile(
 # Every leak holds one of these; looking for them first makes the usual case,
 # a record without any, a hundred times faster.
 _HINTS = (
-    "/home/", "/Users/", "/root/", "/tmp/", "/var/", "\\Users\\",
-    "PRIVATE KEY", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "hf_", "sk-", "xox",
+    "/home/", "/Users/", "/root/", "/tmp/", "/var/", "\\Users\\",  # noqa: S108
+    "PRIVATE KEY", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "hf_", "sk-",
+    "xox",
 )  # fmt: skip
 
 
@@ -140,9 +144,7 @@ def of_machine(root: Path, cuda: Path | None = None) -> Scrubber:
         paths.append((str(cuda), "<cuda>"))
     host = socket.gethostname()
     names = [(host, "<host>"), (host.split(".")[0], "<host>")]
-    try:
+    # A container may run as a user without a name.
+    with contextlib.suppress(OSError, KeyError):
         names.append((getpass.getuser(), "<user>"))
-    except (OSError, KeyError):
-        # A container may run as a user without a name.
-        pass
     return Scrubber(paths, names)

@@ -24,8 +24,8 @@ def lines(stream: str, data: bytes, problems: list[str]) -> tuple[str, ...]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = f"byte 0x{data[error.start]:02x}"
-        line = data.count(b"\n", 0, error.start) + 1
-        problems.append(f"printed {byte}, which is not UTF-8, on line {line} of {stream}")
+        place = data.count(b"\n", 0, error.start) + 1
+        problems.append(f"printed {byte}, which is not UTF-8, on line {place} of {stream}")
         text = data.decode("utf-8", "backslashreplace")
     text = _ANSI.sub("", text).replace("\r\n", "\n")
     found = text.split("\n")

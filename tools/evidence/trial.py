@@ -134,17 +134,14 @@ def subject(program: Program, machine: Machine, main: Path, modules: Iterable[st
     return Subject(program, machine, head, files)
 
 
-def perform(
-    it: Subject, request: Request, broken: Mapping[str, Verdict], binaries: Mapping[str, Path],
-    say: Say,
-) -> Trial:  # fmt: skip
+def perform(it: Subject, request: Request, tried: Mapping[str, Path | Verdict], say: Say) -> Trial:
     """Do everything with one program that its plan asks for.
 
     Args:
         it: The program, ready to run.
         request: What to do.
-        broken: Verdicts over mutants that cannot be tried.
-        binaries: Mutant's name → what to run instead of the program.
+        tried: Mutant's name → what to run instead of the program, or the
+            verdict that it cannot be tried.
         say: Told what is about to be done.
     """
     plan = it.program.plan
@@ -156,7 +153,7 @@ def perform(
         _profile(it, say) if request.profile else (profiler.Profiled("not-requested"), ())
     )
     wanted = plan.mutants if request.mutants else ()
-    verdicts = _mutants(it, wanted, broken, binaries, runs, checked, say)
+    verdicts = _mutants(it, wanted, tried, runs, checked, say)
     return Trial(runs, checked, profile, words, verdicts)
 
 
@@ -229,9 +226,8 @@ def _profile(it: Subject, say: Say) -> tuple[Profiled, tuple[str, ...]]:
 
 
 def _mutants(
-    it: Subject, wanted: Iterable[Mutant], broken: Mapping[str, Verdict],
-    binaries: Mapping[str, Path], runs: Sequence[RunResult], checked: Mapping[str, Sanitized],
-    say: Say,
+    it: Subject, wanted: Iterable[Mutant], tried: Mapping[str, Path | Verdict],
+    runs: Sequence[RunResult], checked: Mapping[str, Sanitized], say: Say,
 ) -> dict[str, Verdict]:  # fmt: skip
     verdicts: dict[str, Verdict] = {}
     seconds = statistics.median(run.seconds for run in runs)
@@ -246,15 +242,15 @@ def _mutants(
                     f"unchanged, with {' '.join(it.program.plan.quick)}, it {ended(unchanged)}"
                 )
         say(f"mutant {mutant.name}")
-        if mutant.name in broken:
-            verdicts[mutant.name] = broken[mutant.name]
+        instead = tried[mutant.name]
+        if not isinstance(instead, Path):
+            verdicts[mutant.name] = instead
         elif control:
             # What fails anyway proves nothing about what it notices.
             verdicts[mutant.name] = mutants.Verdict("broken", reason=control)
         else:
-            name = next(iter(it.files))
-            changed = it.instead(name, binaries[mutant.name])
-            verdicts[mutant.name] = _try(changed, mutant, timeout, checked)
+            main = next(iter(it.files))
+            verdicts[mutant.name] = _try(it.instead(main, instead), mutant, timeout, checked)
     return verdicts
 
 

@@ -1,0 +1,185 @@
+"""A bundle: records made on one machine, in one file, to be accepted on another.
+
+A zip with a `manifest.json` and one entry per record. The manifest names each
+entry's program, device and sha256; nothing else in a bundle is believed, and
+no path in it is ever written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evidence import __version__
+from evidence.errors import RecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+
+_MOMENT = (1980, 1, 1, 0, 0, 0)  # zip's first; the same records make the same file
+_LARGEST = 64 * 2**20  # bytes of one entry, unpacked
+_RECORD_AGAIN = "record it again: evidence record --bundle FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of a bundle, not yet believed.
+
+    Attributes:
+        program: The program's name, as the manifest gives it.
+        device: The device's label, likewise.
+        data: The record's bytes, of which the sha256 is right.
+        problem: Why the entry cannot be used, if it cannot.
+    """
+
+    program: str
+    device: str
+    data: bytes
+    problem: str = ""
+
+
+def pack(records: Iterable[tuple[str, str, str]]) -> bytes:
+    """Return the bytes of a bundle of (program, device, text of its record)."""
+    entries = []
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for program, device, text in sorted(records):
+            name = f"{program}.{device}.json"
+            data = text.encode("utf-8")
+            digest = hashlib.sha256(data).hexdigest()
+            entries.append({"program": program, "device": device, "entry": name, "sha256": digest})
+            file.writestr(_info(name), data)
+        manifest = {"bundle": SCHEMA, "tool": __version__, "records": entries}
+        text = json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+        file.writestr(_info(MANIFEST), text.encode("utf-8"))
+    return buffer.getvalue()
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _MOMENT)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
+    return info
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a bundle whole or not at all.
+
+    Raises:
+        RecordError: It cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise RecordError(
+            f"cannot be written: {error.strerror}; the records are kept beside it", path=path,
+            fix="make room, then run the same command",
+        ) from None  # fmt: skip
+
+
+def read(path: Path) -> list[Entry]:
+    """Open a bundle and check it as a whole.
+
+    Raises:
+        RecordError: It is no zip, is truncated or damaged, has an entry that
+            points outside, or has no manifest of a known schema.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            _check_names(path, file)
+            damaged = file.testzip()
+            if damaged is not None:
+                raise _bad(path, f"is damaged: {damaged} does not match its checksum")
+            return _entries(path, file)
+    except FileNotFoundError:
+        raise _bad(path, "is not there") from None
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+        raise _bad(path, f"is no bundle or is truncated: {error}") from None
+
+
+def _bad(path: Path, message: str) -> RecordError:
+    return RecordError(message, path=path, fix=_RECORD_AGAIN)
+
+
+def _check_names(path: Path, file: zipfile.ZipFile) -> None:
+    names = file.namelist()
+    for info in file.infolist():
+        name = info.filename
+        parts = name.replace("\\", "/").split("/")
+        outside = name.startswith(("/", "\\")) or ":" in name or ".." in parts or "" in parts
+        if outside:
+            raise _bad(path, f"has an entry {name!r} that points outside of it; nothing was taken")
+        if (info.external_attr >> 16) & 0o170000 not in (0, 0o100000):
+            raise _bad(path, f"has an entry {name!r} that is no plain file; nothing was taken")
+        if info.file_size > _LARGEST:
+            raise _bad(path, f"has an entry {name!r} of {info.file_size} bytes; nothing was taken")
+        if names.count(name) > 1:
+            raise _bad(path, f"has two entries {name!r}; nothing was taken")
+    if MANIFEST not in names:
+        raise _bad(path, f"has no {MANIFEST}")
+
+
+def _entries(path: Path, file: zipfile.ZipFile) -> list[Entry]:
+    try:
+        manifest = json.loads(file.read(MANIFEST).decode("utf-8"))
+    except ValueError as error:
+        raise _bad(path, f"{MANIFEST} is not JSON: {error}") from None
+    schema = manifest.get("bundle") if isinstance(manifest, dict) else None
+    if not isinstance(schema, int):
+        raise _bad(path, f"{MANIFEST} has no schema")
+    if schema > SCHEMA:
+        raise RecordError(
+            f"was written by a newer tool: bundle schema {schema}, this one reads {SCHEMA}",
+            path=path, fix="update the tool: pip install --upgrade .",
+        )  # fmt: skip
+    try:
+        rows = [
+            (str(r["program"]), str(r["device"]), str(r["entry"]), str(r["sha256"]))
+            for r in manifest["records"]
+        ]
+    except (KeyError, TypeError):
+        raise _bad(path, f"{MANIFEST} does not list its records") from None
+    strangers = sorted(set(file.namelist()) - {row[2] for row in rows} - {MANIFEST})
+    if strangers:
+        raise _bad(path, f"has an entry {strangers[0]!r} that {MANIFEST} does not list")
+    return [_entry(file, row) for row in rows]
+
+
+def _entry(file: zipfile.ZipFile, row: tuple[str, str, str, str]) -> Entry:
+    program, device, name, digest = row
+    try:
+        data = file.read(name)
+    except KeyError:
+        return Entry(program, device, b"", f"the bundle lacks its entry {name}")
+    found = hashlib.sha256(data).hexdigest()
+    if found != digest:
+        return Entry(
+            program,
+            device,
+            b"",
+            f"its entry differs from the manifest: {digest[:12]} → {found[:12]}",
+        )
+    return Entry(program, device, data)

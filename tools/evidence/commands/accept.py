@@ -1,0 +1,30 @@
+"""`evidence accept`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evidence import accept, project
+
+
+@click.command("accept")
+@click.argument("bundles", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.pass_obj
+def command(start: Path | None, bundles: tuple[Path, ...]) -> int:
+    """Verify bundles recorded elsewhere and store their records.
+
+    A record is taken only if it was made from the sources of this tree.
+    """
+    report = accept.accept(project.load(start), bundles)
+    for filed in report.filed:
+        click.echo(filed.explain())
+        for change in filed.drift:
+            click.echo(f"  drift: {change}")
+    for name in report.failed:
+        click.echo(f"warning: {name} failed when it was recorded", err=True)
+    for finding in report.refused:
+        click.echo(finding.explain(), err=True)
+    click.echo(f"{len(report.filed)} taken, {len(report.refused)} refused")
+    return 1 if report.refused else 0

@@ -1,0 +1,83 @@
+"""`evidence record`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evidence import document, machine, project, recorder, toolchain
+from evidence.device import LocalGpu
+from evidence.progress import reporter
+from evidence.trial import Request
+
+
+@click.command("record")
+@click.argument("names", nargs=-1)
+@click.option(
+    "--bundle", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one file for `evidence accept` instead of storing into the tree.",
+)  # fmt: skip
+@click.option(
+    "--runs", type=click.IntRange(min=1), help="Process runs of each program (default: its plan's)."
+)
+@click.option("--all", "everything", is_flag=True, help="Also programs with fresh evidence.")
+@click.option(
+    "--force", is_flag=True, help="Like --all, and take over nothing from an interrupted recording."
+)
+@click.option("--no-sanitize", is_flag=True, help="Leave the sanitizers out.")
+@click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
+@click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
+@click.option("--commit", help="The project's commit, where there is no git repository.")
+@click.pass_obj
+def command(
+    start: Path | None,
+    names: tuple[str, ...],
+    bundle: Path | None,
+    runs: int | None,
+    everything: bool,
+    force: bool,
+    no_sanitize: bool,
+    no_profile: bool,
+    no_mutants: bool,
+    commit: str | None,
+) -> int:
+    """Compile and run programs on this machine's GPU, and store what happened.
+
+    Without NAMES: those whose evidence is stale, missing, failed or partial.
+    """
+    if names and everything:
+        raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    found = project.load(start)
+    here = machine.probe(LocalGpu())
+    nvcc = here.nvcc.version if here.nvcc else ""
+    label = here.device.label(found.config.labels)
+    programs = recorder.select(found, names, label, nvcc, everything=everything or force)
+    problems = () if names else found.problems
+    for problem in problems:
+        click.echo(problem.explain(), err=True)
+    if not programs:
+        click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
+        return 1 if problems else 0
+    if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
+        click.echo(
+            f"warning: this is nvcc {nvcc}, the pin is {found.config.nvcc}: "
+            "these records will be unpinned",
+            err=True,
+        )
+    report = recorder.record(
+        found, programs, here,
+        Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
+        reporter=reporter(), where=document.origin(found.root, commit), target=bundle,
+        restart=force,
+    )  # fmt: skip
+    for finding in report.findings:
+        click.echo(finding.explain(), err=True)
+    for name, reasons in report.failed:
+        click.echo(f"failed: {name}: {reasons}", err=True)
+    passed = len(report.recorded) - len(report.failed)
+    click.echo(
+        f"{passed} passed, {len(report.failed)} failed, {len(report.findings)} not recorded "
+        f"on {label}; {len(report.written)} files written"
+    )
+    return 0 if report.succeeded and not problems else 1
