@@ -6,13 +6,6 @@
   let card = null; // the open card
   let owner = null; // the number it belongs to
 
-  function line(text, what) {
-    const p = document.createElement("p");
-    if (what) p.className = what;
-    p.textContent = text;
-    return p;
-  }
-
   function build(number) {
     const data = JSON.parse(number.dataset.ev);
     const made = document.createElement("div");
@@ -32,15 +25,16 @@
       const code = document.createElement("code");
       code.textContent = source.address;
       p.append(code);
-      made.append(p, line(source.what, "ev-card-what"));
+      const what = document.createElement("p");
+      what.className = "ev-card-what";
+      what.textContent = source.what;
       if (source.href) {
         const a = document.createElement("a");
         a.href = source.href;
-        a.textContent = "show it in the output";
-        const jump = document.createElement("p");
-        jump.append(a);
-        made.append(jump);
+        a.textContent = "show";
+        what.append(" · ", a);
       }
+      made.append(p, what);
     }
     return made;
   }

@@ -16,15 +16,14 @@ def output(program: str) -> str:
     return f"ev~{_flat(program)}"
 
 
-def line(program: str, run: int, number: int) -> str:
-    """Return the anchor of one printed line.
+def line(program: str, number: int) -> str:
+    """Return the anchor of one line of a program's first run.
 
     Args:
         program: The program's name.
-        run: Zero-based run.
         number: Zero-based line of its output.
     """
-    return f"{output(program)}~{run + 1}.{number + 1}"
+    return f"{output(program)}~{number + 1}"
 
 
 def value(program: str, address: str) -> str:

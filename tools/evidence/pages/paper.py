@@ -94,9 +94,11 @@ def _paper(
 ) -> str:
     rows = []
     for index, text in enumerate(run["stdout"]):
-        own = f' id="{escape(ids.line(program.name, number, index))}"' if named else ""
         html = _line(program, text, number, cells.get((number, index), []))
-        rows.append(f'<span class="ev-line"{own}>{html}\n</span>')
+        if named and number == 0:  # the other runs would only repeat the anchors
+            anchor = escape(ids.line(program.name, index))
+            html = f'<span id="{anchor}">{html}</span>'
+        rows.append(f"{html}\n")
     if run["stderr"]:
         text = "\n".join(escape(line) for line in run["stderr"])
         rows.append(f'<span class="ev-stderr">{text}\n</span>')

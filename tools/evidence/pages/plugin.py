@@ -1,8 +1,8 @@
 """The optional MkDocs plugin: what only the site's generator can do.
 
-A build stops before its first page with every finding at once, warnings are
-counted by `--strict`, and `serve` watches the programs and shows what would
-fail as banners on the pages instead of stopping. Pages render without it.
+A build stops before its first page with every finding at once, as `evidence
+check` lists them; `serve` watches the programs and shows what would fail as
+banners on the pages instead of stopping. Pages render without it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ if TYPE_CHECKING:
     from evidence.check import Report
 
 _NAME = "evidence"
-# Below `mkdocs.plugins`, where strict mode counts warnings.
 _LOG = logging.getLogger(f"mkdocs.plugins.{_NAME}")
+# Not below `mkdocs`, whose strict mode counts warnings: what `evidence check`
+# lets pass with a warning, a build lets pass too.
+_ASIDE = logging.getLogger(_NAME)
 
 
-class EvidencePlugin(BasePlugin[Config]):  # type: ignore[no-untyped-call]  # of the base
+class _Options(Config):  # type: ignore[no-untyped-call]  # of the base
+    """It has none."""
+
+
+class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # of the base
     """Registered as `evidence` for `plugins`."""
 
     def __init__(self) -> None:
@@ -47,10 +53,9 @@ class EvidencePlugin(BasePlugin[Config]):  # type: ignore[no-untyped-call]  # of
         options: dict[str, Any] = config.mdx_configs.setdefault(_NAME, {})
         options["on_error"] = "show" if self.serving else "fail"
         found = self._load(config)
-        for root in found.config.roots if found else ():
-            folder = str(found.root / root) if found else ""
-            if folder not in config.watch:
-                config.watch.append(folder)
+        if found is not None:
+            folders = [found.root / root for root in found.config.roots]
+            config.watch += [str(f) for f in folders if f.is_dir() and str(f) not in config.watch]
         return config
 
     def on_pre_build(self, *, config: MkDocsConfig) -> None:
@@ -65,7 +70,7 @@ class EvidencePlugin(BasePlugin[Config]):  # type: ignore[no-untyped-call]  # of
             return
         for finding in report.findings:
             if finding.severity != "error":
-                _LOG.warning(finding.explain())
+                _ASIDE.warning(finding.explain())
         wrong = failing(report.findings)
         if wrong:
             self._stop("\n".join(finding.explain() for finding in wrong))

@@ -6,7 +6,7 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from evidence import units
+from evidence import digits, quantities
 from evidence.output import slug
 from evidence.pages import ids
 
@@ -155,8 +155,8 @@ class _Tables:
         value = self.values.get(address)
         if value is None:
             return "\N{EN DASH}"
-        text = value.text + (f" {units.shown(value.unit)}" if value.source == "profile" else "")
-        return self._anchored(address, _text(text.strip()))
+        text = digits.show(quantities.of(value)) if value.source == "profile" else value.text
+        return self._anchored(address, _text(text))
 
     def _anchored(self, address: str, html: str) -> str:
         if not self.named or address not in self.values:
@@ -175,6 +175,6 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> st
         return ""
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     return (
-        f'<div class="ev-scroll"><table><caption>{escape(title)}</caption>'
+        f'<div class="ev-scroll"><table class="ev-table"><caption>{escape(title)}</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -147,19 +147,23 @@ def _comparisons(verdict: Verdict, *, named: bool) -> str:
         return ""
     caption = f"<caption>{escape(verdict.device)}</caption>" if named else ""
     rows = "".join(_comparison(c) for c in verdict.comparisons)
-    return f'<div class="ev-scroll"><table>{caption}<tbody>{rows}</tbody></table></div>'
+    return f'<div class="ev-scroll"><table class="ev-table">{caption}<tbody>{rows}</tbody></table></div>'
 
 
 def _comparison(c: Comparison) -> str:
-    cells = [c.key, digits.show(c.left), c.sign, digits.show(c.right), _STANDS[c.outcome][2]]
+    about = c.key or f"{c.left_text} {c.sign} {c.right_text}"
+    cells = [about, digits.show(c.left), c.sign, digits.show(c.right), _STANDS[c.outcome][2]]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _behind(shown: Claim, href: Href) -> str:
-    links = []
+    """Return links to the values that a claim stands on, program by program."""
+    links: dict[str, list[str]] = {}
     for source in shown.sources[:_MOST]:
-        place, text = href(source), escape(_address(source))
-        links.append(f'<a href="{escape(place)}">{text}</a>' if place else text)
-    more = len(shown.sources) - len(links)
-    links += [f"and {more} more"] if more > 0 else []
-    return f"<p>Stands on {', '.join(links)}.</p>" if links else ""
+        place, text = href(source), escape(source.value.address)
+        link = f'<a href="{escape(place)}">{text}</a>' if place else text
+        links.setdefault(source.program.name, []).append(link)
+    more = len(shown.sources) - _MOST
+    parts = [f"{escape(name)}: {', '.join(found)}" for name, found in links.items()]
+    parts += [f"and {more} more"] if more > 0 else []
+    return f"<p>Stands on {', '.join(parts)}.</p>" if parts else ""
