@@ -99,6 +99,7 @@ def slug(text: str) -> str:
 
 def split_label(text: str) -> tuple[str, str]:
     """Cut `time (ms)` into the segment `time` and the unit `ms`."""
+    text = text.removesuffix(":")
     match = _LABEL_UNIT.fullmatch(text)
     return (slug(match["label"]), match["unit"]) if match else (slug(text), "")
 
@@ -153,10 +154,10 @@ class _Reader:
     def _title(self, number: int, line: str, *, members: bool) -> None:
         self._leave()
         title, colon, rest = line.partition(": ")
-        match = _LABEL_UNIT.fullmatch(title)
+        match = _LABEL_UNIT.fullmatch(title.removesuffix(":"))
         if match and units.is_known(match["unit"]):
             title = match["label"]
-        self.section = slug(title.removesuffix(":"))
+        self.section = slug(title)
         if not members:
             self._unread(number, line)
         elif colon:
@@ -218,9 +219,9 @@ class _Reader:
             first = self.values[address].line + 1
             self._problem(line, f"{address} is printed twice, first in line {first}")
             return
-        start = cell.start + match.start("number")
+        end = cell.start + len(text)
         self.values[address] = Parsed(
-            address, text, float(text), own or unit, line, start, start + len(text)
+            address, text, float(text), own or unit, line, cell.start, end
         )
 
     def read_text(self, name: str, pattern: re.Pattern[str]) -> None:
