@@ -90,6 +90,8 @@ class Library:
         """
         by_file = self._by_file(name)
         if not by_file:
+            if name.endswith((".cu", ".py")):
+                raise self._no_file(name)
             return self.project.get(name)
         if len(by_file) > 1 and near:
             about = [p for p in self.project.find(near) if p in by_file]
@@ -100,6 +102,12 @@ class Library:
                 f"{name!r} stands for several programs: {several}", fix="name the folder too"
             )
         return by_file[0]
+
+    def _no_file(self, name: str) -> EvidenceError:
+        known = sorted({p.path.name for p in self.project.programs})
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"; close: {', '.join(close)}" if close else ""
+        return EvidenceError(f"no program is named {name!r}{hint}", fix="run: evidence list")
 
     def _by_file(self, name: str) -> list[Program]:
         return [

@@ -147,7 +147,8 @@ def _comparisons(verdict: Verdict, *, named: bool) -> str:
         return ""
     caption = f"<caption>{escape(verdict.device)}</caption>" if named else ""
     rows = "".join(_comparison(c) for c in verdict.comparisons)
-    return f'<div class="ev-scroll"><table class="ev-table">{caption}<tbody>{rows}</tbody></table></div>'
+    table = f'<table class="ev-table">{caption}<tbody>{rows}</tbody></table>'
+    return f'<div class="ev-scroll">{table}</div>'
 
 
 def _comparison(c: Comparison) -> str:
