@@ -1018,7 +1018,7 @@ static void timeEmptyKernel(const Buffers &b, cudaStream_t stream)
     Spread spread;
     timeParts(&part, 1, kEmptyShort, kEmptyLong, 0, b, stream, &spread);
     std::printf("\ntiming: the slope between a short and a long graph of "
-                "launches, caches warm\n");
+                "launches, no cache cleared\n");
     std::printf("  repeats           %d   (time is the median of these "
                 "slopes)\n",
                 kRepeats);
