@@ -310,7 +310,7 @@ def test_a_claim_about_what_was_not_measured(recorded: Tree) -> None:
     claim = "/// claim\n    expect: dram < 1\nIt reads little.\n///"
     assert found(recorded, claim, front=front) == [
         f"docs/page.md:{FIRST + 2}: claim-unmeasured: "
-        "`profile/addKernel/grid-1x1x1/dram.sum` has no value: the profiler is not requested — run: "
+        "`profile/addKernel/grid-1x1x1/dram.sum` has no value: the profiler: not requested — run: "
         "evidence record"
     ]
 

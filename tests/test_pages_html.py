@@ -1,0 +1,583 @@
+"""What each directive becomes, as exact HTML, wherever it may stand."""
+
+from __future__ import annotations
+
+import html as entities
+import json
+import re
+from typing import TYPE_CHECKING
+
+import markdown
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evidence.errors import EvidenceError
+from evidence.pages.extension import EvidenceExtension
+
+if TYPE_CHECKING:
+    from conftest import Tree
+
+RUNS = [
+    ["case n = 256", "  time    1.00 ms", "  <bytes>   1024 B"],
+    ["case n = 256", "  time    1.10 ms", "  <bytes>   1024 B"],
+    ["case n = 256", "  time    1.30 ms", "  <bytes>   1024 B"],
+]
+FRONT = """\
+---
+programs: [001-add]
+values:
+  time: case-n-256/time
+  moved: case-n-256/bytes
+  stack: compile/addKernel/stack
+---
+
+"""
+OTHERS = ["tables", "admonition", "footnotes", "attr_list", "md_in_html", "toc", "def_list",
+          "pymdownx.superfences", "pymdownx.highlight", "pymdownx.details", "pymdownx.tabbed",
+          "pymdownx.blocks.details"]  # fmt: skip
+
+
+@pytest.fixture
+def recorded(tree: Tree) -> Tree:
+    tree.program()
+    tree.write("kernels/001-add/evidence.toml", "[add]\nruns = 1\n")
+    tree.record(stdout=RUNS)
+    return tree
+
+
+def convert(tree: Tree, text: str, *, on_error: str = "fail", front: str = FRONT) -> str:
+    path = tree.write("docs/days/page.md", front + text)
+    extension = EvidenceExtension(page=str(path), on_error=on_error)
+    md = markdown.Markdown(extensions=[*OTHERS, extension])
+    return md.convert(front + text).replace("\N{NO-BREAK SPACE}", " ")
+
+
+TITLE = "001-add/add: case-n-256/time: 1.1 ms, median; 1.00 to 1.30 ms in 3 runs"
+PLACE = "#ev~001-add~add~case-n-256~time"
+
+
+def value(text: str, *, title: str = TITLE, href: str | None = None, **data: object) -> str:
+    """Return the HTML of a bound number."""
+    place = f' href="{href}"' if href else ""
+    tab = "" if href else ' tabindex="0"'
+    packed = entities.escape(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+    tag = "a" if href else "span"
+    return f'<{tag} class="ev-value" data-ev="{packed}"{place}{tab} title="{title}">{text}</{tag}>'
+
+
+SOURCE = {
+    "address": "001-add/add: case-n-256/time",
+    "what": "1.1 ms, median; 1.00 to 1.30 ms in 3 runs",
+}
+HERE = {**SOURCE, "href": PLACE}
+
+
+def sentence(html: str) -> str:
+    """Return the first paragraph of some HTML, without its tags."""
+    match = re.search(r"<p>(.*?)</p>", html, re.DOTALL)
+    assert match, html
+    return match[1]
+
+
+def test_a_number_whose_output_no_page_shows(recorded: Tree) -> None:
+    assert convert(recorded, "It takes [= time ].") == (
+        f"<p>It takes {value('1.1 ms', sources=[SOURCE])}.</p>"
+    )
+
+
+def test_a_number_leads_into_the_output_of_its_page(recorded: Tree) -> None:
+    html = convert(recorded, "It takes [= time ].\n\n/// output | 001-add\n///")
+    assert sentence(html) == f"It takes {value('1.1 ms', sources=[HERE], href=PLACE)}."
+    assert html.count('id="ev~001-add~add~case-n-256~time"') == 1
+
+
+def test_a_number_leads_to_another_page(recorded: Tree) -> None:
+    recorded.write("docs/other.md", "/// output | 001-add\n///\n")
+    place = f"../other.md{PLACE}"
+    html = convert(recorded, "It takes [= time ].")
+    source = {**SOURCE, "href": place}
+    assert sentence(html) == f"It takes {value('1.1 ms', sources=[source], href=place)}."
+
+
+def test_a_number_that_was_calculated_shows_how(recorded: Tree) -> None:
+    assert convert(recorded, "[= time * 2 | .1f ]") == (
+        f"<p>{value('2.2 ms', expression='time * 2', sources=[SOURCE])}</p>"
+    )
+
+
+def test_exact_numbers(recorded: Tree) -> None:
+    moved = {"address": "001-add/add: case-n-256/bytes", "what": "1024 B, the same in all 3 runs"}
+    stack = {
+        "address": "001-add/add: compile/addKernel/stack",
+        "what": "128 B, as the compiler reported",
+    }
+    assert convert(recorded, "[= moved ], [= stack ]") == (
+        "<p>"
+        + value("1024 B", sources=[moved], title=f"{moved['address']}: {moved['what']}")
+        + ", "
+        + value("128 B", sources=[stack], title=f"{stack['address']}: {stack['what']}")
+        + "</p>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "href"),
+    [
+        ("CUDA guide", "CUDA guide", None),
+        ("[CUDA guide](https://x.y/z)", "CUDA guide", "https://x.y/z"),
+        ("see <https://x.y/z>", "see https://x.y/z", "https://x.y/z"),
+    ],
+)
+def test_a_number_from_elsewhere(recorded: Tree, source: str, text: str, href: str | None) -> None:
+    link = {"href": href} if href else {}
+    expected = value(
+        "48 KiB",
+        title=f"not measured here; source: {text}",
+        href=href,
+        sources=[{"address": text, "what": "not measured here", **link}],
+    ).replace("ev-value", "ev-value ev-sourced")
+    assert convert(recorded, f"[! 48 KiB | {source} ]") == f"<p>{expected}</p>"
+
+
+EXPLORER = re.compile(r' · <a href="https://godbolt\.org/clientstate/[A-Za-z0-9%]+" rel="noopener '
+                      r'external" title="opens the whole source with the flags it is built with">'
+                      r"Compiler Explorer</a>")  # fmt: skip
+ROW = (
+    '<span class="n">std</span><span class="o">::</span><span class="n">printf</span>'
+    '<span class="p">(</span><span class="s">"hello</span><span class="se">\\n</span>'
+    '<span class="s">"</span><span class="p">);</span>\n</span></code></pre></div></figure></div>'
+)
+
+
+def test_a_region(recorded: Tree) -> None:
+    html = convert(recorded, "/// code | add.cu:greeting\n///\n\n/// code | add.cu\n///")
+    assert EXPLORER.sub("", html.partition("\n<div")[0]) == (
+        '<div class="ev-block"><figure class="ev-code" id="src~001-add~add.cu~greeting">'
+        '<figcaption class="ev-bar"><span class="ev-file">add.cu</span> '
+        '<span class="ev-region">greeting</span> <span class="ev-span">line 10</span> '
+        '<span class="ev-tools"><a href="#src~001-add~add.cu~10">full source</a></span>'
+        '</figcaption><div class="highlight"><pre><code class="language-cuda">'
+        '<span class="ev-row"><a class="ev-no" href="#src~001-add~add.cu~10" tabindex="-1">10</a>'
+        + ROW
+    )
+    assert len(EXPLORER.findall(html)) == 1
+    assert html.count('id="src~001-add~add.cu~10"') == 1
+
+
+def test_a_region_without_a_page_for_its_source(recorded: Tree) -> None:
+    html = convert(recorded, "/// code | add.cu:greeting\n///")
+    assert re.sub(r' <span class="ev-tools">.*?</span>(?=</fig)', "", html) == (
+        '<div class="ev-block"><figure class="ev-code" id="src~001-add~add.cu~greeting">'
+        '<figcaption class="ev-bar"><span class="ev-file">add.cu</span> '
+        '<span class="ev-region">greeting</span> <span class="ev-span">line 10</span>'
+        '</figcaption><div class="highlight"><pre><code class="language-cuda">'
+        '<span class="ev-row" id="src~001-add~add.cu~10"><a class="ev-no" '
+        'href="#src~001-add~add.cu~10" tabindex="-1">10</a>' + ROW
+    )
+
+
+def paper(html: str) -> str:
+    match = re.search(r'<figure class="ev-output".*?(?=<details)', html, re.DOTALL)
+    assert match, html
+    return match[0]
+
+
+def test_output_that_differs_between_runs(recorded: Tree) -> None:
+    name = "ev~001-add~add"
+    cell = f'<span class="ev-cell" id="{name}~case-n-256~'
+    moved = f'{cell}bytes">1024</span>'
+
+    def panel(run: int, body: str) -> str:
+        checked = " checked" if run == 1 else ""
+        return (
+            f'<input type="radio" name="{name}~runs" id="{name}~run{run}"{checked}>'
+            f'<label for="{name}~run{run}">run {run}</label>'
+            f'<div class="ev-paper"><pre>{body}</pre></div>'
+        )
+
+    assert paper(convert(recorded, "/// output | 001-add\n///")) == (
+        f'<figure class="ev-output" id="{name}"><figcaption class="ev-bar">'
+        '<span class="ev-file">./add</span> <span class="ev-on">printed on NVIDIA H200</span>'
+        '</figcaption><div class="ev-runs" role="group" aria-label="Runs">'
+        + panel(
+            1,
+            f'<span id="{name}~1">case n = 256</span>\n'
+            f'<span id="{name}~2">  time    1.00 ms</span>\n'
+            f'<span id="{name}~3">  &lt;bytes&gt;   {moved} B</span>\n',
+        )
+        + panel(
+            2,
+            f'case n = 256\n  time    {cell}time">1.10</span> ms\n  &lt;bytes&gt;   1024 B\n',
+        )
+        + panel(3, "case n = 256\n  time    1.30 ms\n  &lt;bytes&gt;   1024 B\n")
+        + "</div>"
+    )
+
+
+def test_output_that_is_the_same_in_all_runs(recorded: Tree) -> None:
+    recorded.record(stdout=[["done"], ["done"]])
+    name = "ev~001-add~add"
+    text = "/// output | 001-add\n///"
+    assert paper(convert(recorded, text, front="")) == (
+        f'<figure class="ev-output" id="{name}"><figcaption class="ev-bar">'
+        '<span class="ev-file">./add</span> <span class="ev-on">printed on NVIDIA H200</span>'
+        f'</figcaption><div class="ev-paper"><pre><span id="{name}~1">done</span>\n</pre></div>'
+        '<p class="ev-same">the same in all 2 runs</p>'
+    )
+
+
+def test_output_is_text_whatever_it_holds(recorded: Tree) -> None:
+    odd = ["<script>alert(1)</script>", "[= time ] **bold** &amp; /// code"]
+    recorded.record(stdout=[odd])
+    html = convert(recorded, "/// output | 001-add\n///", front="")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "[= time ] **bold** &amp;amp; /// code" in html
+    assert "<script>" not in html
+
+
+def test_what_was_printed_to_stderr_and_how_a_run_ended(recorded: Tree) -> None:
+    run = {"exit_status": 3, "signal": None, "timed_out": False, "seconds": 0.5,
+           "stdout": ["out"], "stderr": ["bad <thing>"], "problems": []}  # fmt: skip
+    recorded.record(runs=[run])
+    assert (
+        '<pre><span id="ev~001-add~add~1">out</span>\n'
+        '<span class="ev-stderr">bad &lt;thing&gt;\n</span>'
+        '<span class="ev-exit">(exit status 3)\n</span></pre>'
+    ) in convert(recorded, "/// output | 001-add\n///", front="")
+
+
+def test_a_program_that_is_meant_not_to_compile(recorded: Tree) -> None:
+    build = {"architecture": "sm_90", "command": ["nvcc"], "exit_status": 1, "kernels": {},
+             "output": ['add.cu(3): error: identifier "x" is undefined'], "seconds": 1.0,
+             "warnings": []}  # fmt: skip
+    recorded.write("kernels/001-add/evidence.toml", '[add]\nexpect = "compile-error"\n')
+    recorded.record(runs=[], build=build)
+    assert (
+        '<div class="ev-paper"><pre>add.cu(3): error: identifier &quot;x&quot; is undefined</pre>'
+    ) in convert(recorded, "/// output | 001-add\n///", front="")
+
+
+def test_the_provenance_line_and_what_it_unfolds_to(recorded: Tree) -> None:
+    html = convert(recorded, "/// output | 001-add\n///")
+    record = html[html.index("<details") : html.index("</details>")]
+    assert record.startswith(
+        '<details class="ev-record" data-search-exclude=""><summary>NVIDIA H200 · driver 580.1 · '
+        "nvcc 13.0.88 · ./add · 2026-12-01 · 0123456789</summary>"
+    )
+    assert "<dt>built by</dt><dd>nvcc -O3 -std=c++17 -arch=sm_90 -o add add.cu</dd>" in record
+    assert '<span class="ev-cell" id="ev~001-add~add~compile~addKernel~stack">128</span>' in record
+    assert re.findall(r"<caption>(.*?)</caption>", record) == [
+        "Compiled for sm_90",
+        "Sanitizers",
+        "Runs",
+    ]
+
+
+def test_counters_and_mutants_in_the_record(recorded: Tree) -> None:
+    mutants = {
+        "no-check": {"find": "a < b", "replace": "", "status": "rejected", "by": "gate",
+                     "exit_status": 1, "output": [], "reason": ""}
+    }  # fmt: skip
+    launches = {"addKernel": {"grid-4x1x1": {"dram.sum": {"unit": "byte", "values": [20, 30, 40]}}}}
+    profile = {"status": "recorded", "reason": "", "args": [], "command": ["ncu"], "tool": "2025.3",
+               "launches": launches}  # fmt: skip
+    recorded.record(stdout=RUNS, mutants=mutants, profile=profile)
+    html = convert(recorded, "/// output | 001-add\n///")
+    assert (
+        '<tr><td><span class="ev-cell" id="ev~001-add~add~mutants~no-check~rejected">no-check</span>'
+        "</td><td><code>a &lt; b → (nothing)</code></td><td>rejected by gate</td></tr>"
+    ) in html
+    assert (
+        "<tr><td>addKernel</td><td>grid-4x1x1</td><td>dram.sum</td><td><span "
+        'class="ev-cell" id="ev~001-add~add~profile~addKernel~grid-4x1x1~dram.sum">30 B</span></td>'
+    ) in html
+
+
+CLAIM = "/// claim\n    expect: {}\nIt *holds*.\n///"
+
+
+def claim(kind: str, sign: str, more: str) -> str:
+    return (
+        f'<div class="ev-claim {kind}"><span aria-hidden="true" class="ev-sign">{sign}</span>'
+        '<div class="ev-said">\n<p>It <em>holds</em>.</p>\n</div>\n'
+        f'<div class="ev-more"><details class="ev-why">{more}</details></div>\n</div>'
+    )
+
+
+def table(*rows: str, caption: str = "") -> str:
+    body = "".join(
+        f"<tr>{''.join(f'<td>{cell}</td>' for cell in row.split(' | '))}</tr>" for row in rows
+    )
+    return f'<div class="ev-scroll"><table class="ev-table">{caption}<tbody>{body}</tbody></table></div>'
+
+
+def test_a_claim_that_holds(recorded: Tree) -> None:
+    assert convert(recorded, CLAIM.format("time < 2")) == claim(
+        "ev-holds",
+        "✓",
+        '<summary><span class="ev-mark">holds</span> on h200</summary>'
+        "<p><code>time &lt; 2</code></p>"
+        + table("time &lt; 2 | 1.1 ms | &lt; | 2 ms | holds")
+        + "<p>Stands on 001-add/add: case-n-256/time.</p>",
+    )
+
+
+def test_a_claim_that_holds_within_noise(recorded: Tree) -> None:
+    assert convert(recorded, CLAIM.format("time < 1.15")) == claim(
+        "ev-noise",
+        "≈",
+        '<summary><span class="ev-mark">holds within noise</span> on h200</summary>'
+        "<p><code>time &lt; 1.15</code></p>"
+        + table("time &lt; 1.15 | 1.1 ms | &lt; | 1.15 ms | holds within noise")
+        + "<p>Stands on 001-add/add: case-n-256/time.</p>",
+    )
+
+
+def test_a_claim_that_fails_as_the_page_says(recorded: Tree) -> None:
+    assert convert(recorded, CLAIM.format("time < 1\n    fails_on: h200")) == claim(
+        "ev-not-here",
+        "✗",
+        '<summary><span class="ev-mark">does not hold, as said,</span> on h200</summary>'
+        "<p><code>time &lt; 1</code></p>"
+        + table("time &lt; 1 | 1.1 ms | &lt; | 1 ms | does not hold")
+        + "<p>Stands on 001-add/add: case-n-256/time.</p>",
+    )
+
+
+def test_a_claim_on_two_devices_with_a_margin(recorded: Tree) -> None:
+    device = {"label": "t4", "name": "Tesla T4", "compute_capability": "7.5", "driver": "580.1",
+              "memory_mib": 15360, "sm_count": 40}  # fmt: skip
+    recorded.record(stdout=RUNS, device=device)
+    html = convert(recorded, CLAIM.format("time < 2\n    margin: 5 %"))
+    row = "time &lt; 2 | 1.1 ms | &lt; | 2 ms | holds"
+    assert html == claim(
+        "ev-holds",
+        "✓",
+        '<summary><span class="ev-mark">holds</span> on h200; holds on t4</summary>'
+        "<p><code>time &lt; 2</code> with a margin of 5 %</p>"
+        + table(row, caption="<caption>h200</caption>")
+        + table(row, caption="<caption>t4</caption>")
+        + "<p>Stands on 001-add/add: case-n-256/time.</p>",
+    )
+
+
+def indented(text: str, by: int = 4) -> str:
+    return "\n".join(" " * by + line if line else "" for line in text.split("\n"))
+
+
+BLOCKS = {
+    "code": "/// code | add.cu:greeting\n///",
+    "output": "/// output | 001-add\n///",
+    "claim": CLAIM.format("time < 2"),
+}
+PLACES = {
+    "after a paragraph": "Text\n{0}\nmore",
+    "in a tab": '=== "One"\n\n{4}\n\n=== "Two"\n\n    text',
+    "in an admonition": "!!! note\n\n{4}\n\n    text",
+    "in details": '??? note "Folded"\n\n{4}',
+    "in a block": "//// details | Title\n\n{0}\n\n////",
+    "in a list": "- item\n\n{4}\n\n- item",
+    "in a numbered list": "1. item\n\n{4}\n\n2. item",
+    "in a list in a list": "- item\n\n    - item\n\n{8}\n",
+    "in a tab in a list": '- item\n\n    === "Tab"\n\n{8}',
+    "in a quote": "{>}",
+    "in a definition": "Term\n:   words\n\n{4}",
+    "in an element": '<div markdown="1">\n\n{0}\n\n</div>',
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+@pytest.mark.parametrize("place", PLACES)
+def test_a_block_is_the_same_wherever_it_stands(recorded: Tree, kind: str, place: str) -> None:
+    block = BLOCKS[kind]
+    alone = convert(recorded, block)
+    quoted = "\n".join(f"> {line}".rstrip() for line in block.split("\n"))
+    text = (
+        PLACES[place]
+        .replace("{0}", block)
+        .replace("{4}", indented(block))
+        .replace("{8}", indented(block, 8))
+        .replace("{>}", quoted)
+    )
+    html = convert(recorded, text)
+    assert re.sub(r"\s+", " ", alone) in re.sub(r"\s+", " ", html)
+    assert "///" not in html
+    assert "\x02" not in html
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# [= time ]",
+        "- [= time ]",
+        "> [= time ]",
+        "| a |\n|---|\n| [= time | .1f ] |",
+        "**[= time ]**",
+        "*a [= time ]*",
+        "Term\n:   [= time ]",
+        "text[^1]\n\n[^1]: [= time ]",
+        '!!! note "It takes [= time ]"\n    text',
+        "//// details | Title\nIt takes [= time ]\n////",
+        "a\\\\[= time ]",
+        "`a` [= time ] `b`",
+        "[= \n time ]",
+    ],
+)
+def test_a_number_wherever_it_stands(recorded: Tree, text: str) -> None:
+    html = convert(recorded, text)
+    assert html.count(value("1.1 ms", sources=[SOURCE])) == 1
+    assert "[=" not in html
+    assert "\x02" not in html
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\\[= time ]", "<p>[= time ]</p>"),
+        ("`[= time ]`", "<p><code>[= time ]</code></p>"),
+        ("[a](b.md)", '<p><a href="b.md">a</a></p>'),
+        ("[=a](b.md)", '<p><a href="b.md">=a</a></p>'),
+        ("![=](b.png)", '<p><img alt="=" src="b.png" /></p>'),
+        ("\\/// code | add.cu", "<p>/// code | add.cu</p>"),
+        ("<!-- [= time ] -->", "<!-- [= time ] -->"),
+    ],
+)
+def test_what_is_left_alone(recorded: Tree, text: str, expected: str) -> None:
+    assert convert(recorded, text) == expected
+
+
+def test_code_is_left_alone(recorded: Tree) -> None:
+    for text in (
+        "```\n/// code | add.cu:greeting\n///\n[= time ]\n```",
+        "    /// code | add.cu:greeting\n    ///\n    [= time ]",
+        "- a\n\n        /// code | add.cu:greeting\n        ///\n        [= time ]",
+    ):
+        html = convert(recorded, text)
+        assert "/// code | add.cu:greeting\n///\n[= time ]" in re.sub(r"<[^>]+>", "", html)
+
+
+def test_a_number_in_an_attribute_is_plain(recorded: Tree) -> None:
+    assert convert(recorded, "![It takes [= time ]](a.png)") == (
+        '<p><img alt="It takes 1.1 ms" src="a.png" /></p>'
+    )
+    assert convert(recorded, "<p>\nIt takes [= time ]\n</p>") == "<p>\nIt takes 1.1 ms\n</p>"
+
+
+def test_a_number_in_a_link_is_no_link(recorded: Tree) -> None:
+    recorded.write("docs/other.md", "/// output | 001-add\n///\n")
+    html = convert(recorded, "[takes [= time ]](a.md)")
+    assert html.count("<a ") == 1
+    assert html.startswith('<p><a href="a.md">takes <span class="ev-value" ')
+
+
+def test_a_second_output_of_a_program_repeats_no_anchor(recorded: Tree) -> None:
+    html = convert(recorded, "/// output | 001-add\n///\n\n/// output | 001-add\n///")
+    anchors = re.findall(r' id="([^"]+)"', html)
+    assert len(anchors) == len(set(anchors))
+
+
+def test_everything_that_is_wrong_is_said_at_once(recorded: Tree) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        convert(recorded, "[= nothing ]\n\n/// output | 002\n///\n\n[= time | .9f ]")
+    assert [
+        line.partition(" — ")[0].replace("\N{NO-BREAK SPACE}", " ")
+        for line in str(caught.value).split("\n")
+    ] == [
+        "docs/days/page.md:9: unknown-name: `nothing` is no name of this page",
+        "docs/days/page.md:11: unknown-program: no program is named '002'",
+        "docs/days/page.md:14: bad-format: `.9f` asks for more digits than the number has: its "
+        "band, 1.00 to 1.30 ms, supports 1 decimal",
+    ]
+
+
+def test_what_is_wrong_can_be_shown_instead(recorded: Tree) -> None:
+    html = convert(recorded, "[= nothing ] and [= time ]\n\n" + BLOCKS["code"], on_error="show")
+    assert html.startswith(
+        '<div class="ev-banner" role="alert"><strong>A build would fail on this page: one '
+        "finding.</strong><ul><li>docs/days/page.md:9: unknown-name: `nothing` is no name of this "
+        "page — give it an address under `values:`, `nothing: program:section/label`</li></ul>"
+        '</div>\n<p><span class="ev-error">`nothing` is no name of this page</span> and '
+        '<span class="ev-value"'
+    )
+
+
+def test_a_claim_that_fails_can_be_shown(recorded: Tree) -> None:
+    html = convert(recorded, CLAIM.format("time < 1"), on_error="show")
+    assert "ev-banner" in html
+    assert (
+        '<div class="ev-claim ev-fails"><span aria-hidden="true" class="ev-sign">✗</span>' in html
+    )
+
+
+def test_missing_evidence_can_be_shown(recorded: Tree) -> None:
+    (recorded.root / "kernels/001-add/evidence/add.h200.json").unlink()
+    html = convert(recorded, "\n\n".join(BLOCKS.values()) + "\n\n[= time ]", on_error="show")
+    assert html.count('<div class="ev-error">001-add/add has no evidence on h200</div>') == 1
+    assert '<span class="ev-error">001-add/add has no evidence on h200</span>' in html
+    assert "ev-claim ev-unmeasured" in html
+
+
+def test_a_block_in_raw_html(recorded: Tree) -> None:
+    with pytest.raises(EvidenceError) as caught:
+        convert(recorded, "<div>\n/// code | add.cu:greeting\n///\n</div>")
+    assert str(caught.value) == (
+        "docs/days/page.md:10: `/// code | add.cu:greeting` stands in raw HTML, where no block is "
+        'read — add markdown="1" to the HTML element around it'
+    )
+
+
+def test_front_matter_that_the_host_has_taken_off(recorded: Tree) -> None:
+    path = recorded.write("docs/page.md", FRONT + "one\n\n[= nothing ]")
+    md = markdown.Markdown(extensions=[EvidenceExtension(page=str(path))])
+    with pytest.raises(EvidenceError, match=r"^docs/page\.md:11: unknown-name: `nothing`"):
+        md.convert("one\n\n[= nothing ]")
+
+
+def test_the_instance_can_be_used_again(recorded: Tree) -> None:
+    path = recorded.write("docs/page.md", FRONT + "[= time ]")
+    md = markdown.Markdown(extensions=[EvidenceExtension(page=str(path))])
+    first = md.convert("[= time ]")
+    md.reset()
+    assert md.convert("[= time ]") == first
+
+
+def test_an_edit_of_the_source_shows_in_the_next_page(recorded: Tree) -> None:
+    path = recorded.write("docs/page.md", BLOCKS["code"])
+    md = markdown.Markdown(extensions=[EvidenceExtension(page=str(path))])
+    assert "hello" in md.convert(BLOCKS["code"])
+    source = recorded.root / "kernels/001-add/add.cu"
+    source.write_text(source.read_text().replace("hello", "goodbye"))
+    assert "goodbye" in md.convert(BLOCKS["code"])
+
+
+PIECES = st.sampled_from(
+    ["[= time ]", "[= moved ]", "text", "\n", "\n\n", "    ", "        ", "- ", "1. ", "> ", "`",
+     "```\n", "!!! note\n", '=== "T"\n', "# ", "**", "*", "\\", "| ", "|---|\n", "<div>", "</div>",
+     "<!-- ", " -->", "\n/// code | add.cu:greeting\n///\n", "\n    /// code | add.cu:greeting\n    ///\n",
+     "\n- a\n\n    /// output | 001-add\n    ///\n", "://", "[a](b)", "![a [= time ]](b)"]
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(PIECES, max_size=14).map("".join))
+def test_a_page_renders_whole_or_not_at_all(text: str) -> None:
+    """Whatever is around them, directives are shown or refused, never half of each."""
+    md = markdown.Markdown(extensions=[*OTHERS, EvidenceExtension(page=str(_PAGE))])
+    try:
+        html = md.convert(text)
+    except EvidenceError as error:
+        assert str(error).startswith("docs/page.md:")  # noqa: PT017
+        return
+    assert "\x02" not in html
+    assert "\x03" not in html
+
+
+@pytest.fixture(autouse=True)
+def page(recorded: Tree) -> None:
+    """The property above runs in one project, whichever test made it last."""
+    global _PAGE  # noqa: PLW0603
+    _PAGE = recorded.write("docs/page.md", FRONT)
+
+
+_PAGE = None
