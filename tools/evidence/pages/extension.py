@@ -86,6 +86,14 @@ class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has 
             raise EvidenceError("no page is being rendered", fix="convert text with this instance")
         return self.page
 
+    def refuse(self, message: str, line: int, fix: str) -> None:
+        """Fail on what the scan could not see, or put it on the banner."""
+        page = self.rendering
+        error = EvidenceError(message, path=page.bound.page.path, line=line, fix=fix)
+        if self.getConfig("on_error") == "fail":
+            raise error
+        page.late.append(error)
+
 
 class _LookUp(Preprocessor):
     """Looks up everything the page asks for, and leaves marks in its place."""
@@ -249,15 +257,13 @@ class _Tidy(Treeprocessor):
 
     def _refuse_left_over(self, text: str) -> None:
         match = _LEFT_OVER.search(text)
-        if match is None:
-            return
         page = self.extension.rendering
-        raise EvidenceError(
-            f"`{match[0].strip()}` stands where it cannot be read as a directive",
-            path=page.bound.page.path,
-            line=page.line_of(text[match.start() :].strip()),
-            fix="give it a line or paragraph of its own, or escape it with a backslash",
-        )
+        if match is not None and not page.bound.page.scan.problems:
+            self.extension.refuse(
+                f"`{match[0].strip()}` stands where it cannot be read as a directive",
+                page.line_of(text[match.start() :].strip()),
+                "give it a line or paragraph of its own, or escape it with a backslash",
+            )
 
 
 class _Finish(Postprocessor):
@@ -269,15 +275,14 @@ class _Finish(Postprocessor):
 
     def run(self, text: str) -> str:
         page = self.extension.rendering
-        left = _BLOCK_MARK.search(text)
-        if left is not None:
+        for left in _BLOCK_MARK.finditer(text):
             item = page.bound.page.scan.items[int(left[1])]
-            raise EvidenceError(
+            self.extension.refuse(
                 f"`{item.head.splitlines()[0]}` stands in raw HTML, where no block is read",
-                path=page.bound.page.path,
-                line=item.line,
-                fix='add markdown="1" to the HTML element around it',
+                item.line,
+                'add markdown="1" to the HTML element around it',
             )
+        text = _BLOCK_MARK.sub("", text)
         text = _MARK.sub(lambda m: page.plain(int(m[1])), text)
         return page.banner() + text
 

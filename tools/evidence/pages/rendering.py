@@ -18,6 +18,7 @@ from evidence.pages.library import Library, PageText
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+    from evidence.errors import EvidenceError
     from evidence.model import Program
     from evidence.pages.host import Host
     from evidence.pages.shown import Bound, Shown, Source
@@ -37,6 +38,7 @@ class Rendering:
 
     def __init__(self, bound: Bound, library: Library, host: Host) -> None:
         self.bound = bound
+        self.late: list[EvidenceError] = []  # what only rendering has shown to be wrong
         self._library = library
         self._host = host
         self._named: set[str] = set()
@@ -94,11 +96,12 @@ class Rendering:
 
     def banner(self) -> str:
         """Return what stands on top of the page if it has failing findings."""
-        wrong = failing(self.bound.findings)
+        wrong = [finding.explain() for finding in failing(self.bound.findings)]
+        wrong += [str(error) for error in self.late]
         if not wrong:
             return ""
         count = f"{len(wrong)} findings" if len(wrong) > 1 else "one finding"
-        items = "".join(f"<li>{escape(finding.explain())}</li>" for finding in wrong)
+        items = "".join(f"<li>{escape(text)}</li>" for text in wrong)
         return (
             f'<div class="ev-banner" role="alert"><strong>A build would fail on this page: '
             f"{count}.</strong><ul>{items}</ul></div>\n"
