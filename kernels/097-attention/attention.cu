@@ -20,11 +20,12 @@
 // n = 4096 every row has a reference; the two larger sizes have one for 256
 // rows each, and the comparison of the paths covers all of them.
 //
-// Flat inputs hide bugs: their softmax is nearly a plain average. So the first
-// three sizes run with Q as it is, 16 times and 64 times as large (a power of
-// two, so the scores scale exactly), and the program counts how often the
-// running maximum moves. At 64 times, the largest scores overflow expf unless
-// a maximum is subtracted.
+// Flat inputs hide bugs: their softmax is nearly a plain average, and with
+// 97 distinct query rows a mix-up of rows that far apart goes unseen. So the
+// first three sizes also run with rows that are all distinct and Q 16 and 64
+// times as large (powers of two, so the scores scale exactly), and the program
+// counts how often the running maximum moves. At 64 times, the largest scores
+// overflow expf unless a maximum is subtracted.
 //
 // The file exists to hold bytes against time. The naive path's blocks ask for
 // 20 n^2 floats, the online path's for 2 n^2; the program prints both counts,
@@ -100,15 +101,17 @@ constexpr Size kSizes[] = {
 };
 constexpr size_t kMaxN = 16384;
 
-// As it is; where rescaling matters; where expf overflows without a maximum.
+// The flat case; where rescaling matters; where expf overflows without a
+// maximum.
 constexpr int kFactors[] = {1, 16, 64};
 
 // Sequence lengths for which the cost of a score matrix is printed.
 constexpr size_t kCostLengths[] = {8192, 32768, 131072, 1048576};
 
-// Periods are primes: they divide no size. Every time a period comes round
-// (after as many rows, since the head width shares no factor with it), the
-// amplitude changes with a second prime period, so no two rows are alike.
+// Periods are primes: they divide no size. A row comes round after as many
+// rows as the period has, since the head width shares no factor with it. The
+// flat case leaves it at that. In the others the amplitude then changes with a
+// second prime period, so no two rows are alike.
 constexpr size_t kPeriodQ = 97;
 constexpr size_t kPeriodK = 89;
 constexpr size_t kPeriodV = 83;
@@ -462,17 +465,21 @@ static void watchMaximum(const std::vector<double> &scores, MaxWatch *watch)
 
 // --- Inputs -----------------------------------------------------------------
 
-// Element i of a matrix: a step through 0 .. period - 1, centred a little off
-// the middle so that no value is 0, in rows whose amplitude is 1 to 1.4 times
-// `unit` and changes each time the period comes round.
-static float inputAt(size_t i, size_t period, size_t step, float unit)
+// Element i of a matrix: a step through 0 .. period - 1, centred on the middle
+// (for distinct rows a little off it, so that no value is 0). Distinct rows
+// have amplitudes of 1 to 1.4 times `unit`.
+static float inputAt(size_t i, size_t period, size_t step, float unit,
+                     bool distinct)
 {
-    const size_t lap = i / (period * kHeadDim);
     const float place = static_cast<float>(i * step % period);
-    const float centre = static_cast<float>(period / 2) + 0.3f;
+    const float centre = static_cast<float>(period / 2);
+    if (!distinct) {
+        return unit * (place - centre);
+    }
+    const size_t lap = i / (period * kHeadDim);
     const float amplitude =
         1.0f + static_cast<float>(lap * 37 % kSlowPeriod) / 512.0f;
-    return unit * amplitude * (place - centre);
+    return unit * amplitude * (place - centre - 0.3f);
 }
 
 struct Host {
@@ -485,7 +492,7 @@ struct Host {
 
 // The units give scores between -2 and 2 before Q is multiplied by `factor`;
 // the steps are ones for which a row's scores neither repeat soon nor all lie
-// close to 0.
+// close to 0. Factor 1 is the flat case.
 static void fillInputs(size_t n, int factor, Host *host)
 {
     const size_t count = n * kHeadDim;
@@ -493,11 +500,15 @@ static void fillInputs(size_t n, int factor, Host *host)
                                        &host->naive, &host->online}) {
         matrix->resize(count);
     }
+    const bool distinct = factor != 1;
+    const size_t stepQ = distinct ? 23 : 9;
+    const size_t stepK = distinct ? 34 : 23;
+    const float unit = distinct ? 0.015f : 0.02f;
     for (size_t i = 0; i < count; ++i) {
         host->q[i] = static_cast<float>(factor) *
-                     inputAt(i, kPeriodQ, 23, 0.015f);
-        host->k[i] = inputAt(i, kPeriodK, 34, 0.015f);
-        host->v[i] = inputAt(i, kPeriodV, 31, 0.02f);
+                     inputAt(i, kPeriodQ, stepQ, unit, distinct);
+        host->k[i] = inputAt(i, kPeriodK, stepK, unit, distinct);
+        host->v[i] = inputAt(i, kPeriodV, 31, 0.02f, distinct);
     }
     // The case that the stepper of day 72 calls spike-late: where this key
     // scores above 0 it mostly scores highest, in the very last tile.
