@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, str], None]
 
+CANNOT_RUN = 127  # the step's exit status if there is no compiler to run
+
 _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 
 # `x.cu(12): error: …` (nvcc's front end) and `x.cu:12:5: error: …` (host compiler).

@@ -14,7 +14,7 @@ from evidence.errors import EvidenceError
 from evidence.mutants import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from evidence.build import Compiled
@@ -28,16 +28,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """What there is to run.
+    """What there is to run, by program's name.
 
     Attributes:
-        programs: Program's name → what the compiler made of it; no Python.
-        mutants: Program's name → mutant's name → the file to run instead, or
-            the verdict that it cannot be tried.
+        inputs: What the key is taken over, as it was when it was compiled.
+        programs: What the compiler made of a program; nothing for Python.
+        mutants: Mutant's name → the file to run instead, or the verdict that
+            it cannot be tried.
+        changed: Why the binary does not belong to the inputs, if so.
+        errors: Why there are no inputs.
     """
 
-    programs: Mapping[str, Compiled] = field(default_factory=dict)
-    mutants: Mapping[str, Mapping[str, Path | Verdict]] = field(default_factory=dict)
+    inputs: dict[str, Inputs] = field(default_factory=dict)
+    programs: dict[str, Compiled] = field(default_factory=dict)
+    mutants: dict[str, dict[str, Path | Verdict]] = field(default_factory=dict)
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    errors: dict[str, EvidenceError] = field(default_factory=dict)
+
+    def update(self, other: Compilation) -> None:
+        """Take over what another attempt came to."""
+        for name in (*other.inputs, *other.errors):
+            self.changed.pop(name, None)
+        self.inputs.update(other.inputs)
+        self.programs.update(other.programs)
+        self.mutants.update(other.mutants)
+        self.changed.update(other.changed)
+        self.errors.update(other.errors)
 
 
 def compile_all(
@@ -49,45 +65,67 @@ def compile_all(
 ) -> Compilation:
     """Compile programs and their mutants for the machine's device.
 
+    What changed while it was compiled, or what ninja took for up to date
+    though it is not, is compiled once more.
+
     Raises:
         ToolchainError: ninja is missing or cannot work.
     """
-    tried: dict[str, dict[str, Path | Verdict]] = {}
+    done = _attempt(project, programs, machine, request, reporter)
+    unsteady = [program for program in programs if program.name in done.changed]
+    if unsteady:
+        architecture = machine.device.architecture
+        for program in unsteady:
+            build.forget(
+                project.root, ninjafile.targets(program, architecture, mutants=request.mutants)
+            )
+        done.update(_attempt(project, unsteady, machine, request, reporter))
+    return done
+
+
+def _attempt(
+    project: Project,
+    programs: Sequence[Program],
+    machine: Machine,
+    request: Request,
+    reporter: Reporter,
+) -> Compilation:
+    found = Compilation()
     hashes: dict[str, str] = {}
     targets: list[Target] = []
     for program in programs:
-        if request.mutants:
-            tried[program.name] = _prepare(project, program, machine.device.architecture, hashes)
-        if machine.nvcc is None or program.build is None:
+        try:
+            found.inputs[program.name] = key.inputs_of(program)
+            wanted = ninjafile.targets(
+                program, machine.device.architecture, mutants=request.mutants
+            )
+            ready = _prepare(project, program, wanted, hashes) if request.mutants else {}
+        except EvidenceError as error:
+            found.errors[program.name] = error
             continue
-        for target in ninjafile.targets(program, machine.device.architecture, mutants=True):
-            ready = tried.get(program.name, {}).get(target.mutant)
-            if not target.mutant or (ready is not None and not isinstance(ready, Verdict)):
-                targets.append(target)
-    if machine.nvcc is None or not targets:
-        return Compilation(mutants=tried)
-    done = _make(project, targets, machine, hashes, reporter)
-    found = {c.target.program.name: c for c in done if not c.target.mutant}
+        found.mutants[program.name] = ready
+        targets += [t for t in wanted if not isinstance(ready.get(t.mutant), Verdict)]
+    done = _make(project, targets, machine, reporter)
     for compiled in done:
-        target = compiled.target
-        if target.mutant and not compiled.succeeded:
-            reason = next((m[2] for m in build.messages(compiled.output)), "")
-            reason = f"it does not compile: {reason or build.general_reason(compiled.output)}"
-            tried[target.program.name][target.mutant] = Verdict("broken", reason=reason)
-    return Compilation(found, tried)
+        name = compiled.target.program.name
+        if not compiled.target.mutant:
+            found.programs[name] = compiled
+        elif not compiled.succeeded:
+            verdict = Verdict("broken", reason=_why_not(compiled))
+            found.mutants[name][compiled.target.mutant] = verdict
+    _compare(found, programs, done, hashes)
+    return found
 
 
 def _prepare(
-    project: Project, program: Program, architecture: str, hashes: dict[str, str]
+    project: Project, program: Program, wanted: Iterable[Target], hashes: dict[str, str]
 ) -> dict[str, Path | Verdict]:
     """Write the mutated copies of a program."""
     if not program.plan.mutants:
         return {}
     made: dict[str, Path | Verdict] = {}
     _, text = key.read_text(program.path, program.relative)
-    outputs = {
-        target.mutant: target for target in ninjafile.targets(program, architecture, mutants=True)
-    }
+    outputs = {target.mutant: target for target in wanted}
     for mutant in program.plan.mutants:
         target = outputs.get(mutant.name)
         path = mutants.source_path(project.root, program, mutant)
@@ -118,46 +156,56 @@ def write_mutant(project: Project, target: Target) -> None:
 
 
 def _make(
-    project: Project,
-    targets: list[Target],
-    machine: Machine,
-    hashes: Mapping[str, str],
-    reporter: Reporter,
+    project: Project, targets: list[Target], machine: Machine, reporter: Reporter
 ) -> list[Compiled]:
     nvcc = machine.nvcc
-    assert nvcc is not None  # noqa: S101
+    if nvcc is None or not targets:
+        return []
     # What must not compile leaves no list of what it includes: always anew.
     build.forget(project.root, (t for t in targets if t.kind == "must-fail"))
-
-    def once(wanted: Sequence[Target]) -> list[Compiled]:
-        reporter.begin("compiling", len(wanted))
-        build.make(
-            project, wanted, nvcc, progress=reporter.part,
-            architectures=[machine.device.architecture],
-        )  # fmt: skip
-        reporter.end()
-        return [build.result(project.root, target, nvcc) for target in targets]
-
-    done = once(targets)
-    stale = list(_differing(done, hashes))
-    if stale:
-        build.forget(project.root, stale)
-        done = once(stale)
-    return done
+    reporter.begin("compiling", len(targets))
+    architectures = [machine.device.architecture]
+    build.make(project, targets, nvcc, progress=reporter.part, architectures=architectures)
+    reporter.end()
+    return [build.result(project.root, target, nvcc) for target in targets]
 
 
-def _differing(done: Iterable[Compiled], hashes: Mapping[str, str]) -> Iterator[Target]:
-    """Yield what was compiled from other files than the tree holds now."""
-    known: dict[str, Inputs] = {}
+def _why_not(compiled: Compiled) -> str:
+    said = next((text for _, _, text in build.messages(compiled.output)), "")
+    return f"it does not compile: {said or build.general_reason(compiled.output)}"
+
+
+def _compare(
+    found: Compilation,
+    programs: Iterable[Program],
+    done: Iterable[Compiled],
+    hashes: Mapping[str, str],
+) -> None:
+    """Note every program of which the binary is not of the inputs."""
+    for program in programs:
+        before = found.inputs.get(program.name)
+        if before is None:
+            continue
+        try:
+            after = key.inputs_of(program)
+        except EvidenceError as error:
+            found.errors[program.name] = error
+            continue
+        # An edit that the compiler may have seen or not.
+        for path in sorted(before.files.keys() | after.files.keys()):
+            if before.files.get(path) != after.files.get(path):
+                _note(found, program, f"{path} changed while it was being compiled")
     for compiled in done:
         program = compiled.target.program
-        try:
-            inputs = known.get(program.name) or key.inputs_of(program)
-        except EvidenceError:
-            continue  # said elsewhere, with its line
-        known[program.name] = inputs
-        if differences(compiled, inputs, hashes.get(compiled.target.output)):
-            yield compiled.target
+        mutated = hashes.get(compiled.target.output)
+        for sentence in differences(compiled, found.inputs[program.name], mutated):
+            _note(found, program, sentence)
+
+
+def _note(found: Compilation, program: Program, sentence: str) -> None:
+    sentences = found.changed.setdefault(program.name, [])
+    if sentence not in sentences:
+        sentences.append(sentence)
 
 
 def differences(compiled: Compiled, inputs: Inputs, mutated: str | None = None) -> list[str]:
@@ -168,13 +216,11 @@ def differences(compiled: Compiled, inputs: Inputs, mutated: str | None = None) 
         inputs: The key's inputs.
         mutated: Hash of the mutated copy, for a mutant.
     """
-    if compiled.files is None:
-        return []
     wrong = []
-    for number, (path, digest) in enumerate(compiled.files.items()):
+    for number, (path, digest) in enumerate((compiled.files or {}).items()):
         if number == 0 and mutated is not None:
             if digest != mutated:
-                wrong.append("the mutated copy is not the one that was compiled")
+                wrong.append(f"the copy for {compiled.target.name} is not what was compiled")
         elif path not in inputs.files:
             wrong.append(f"it includes {path}, which its key does not cover")
         elif inputs.files[path].raw != digest:

@@ -29,9 +29,15 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "missing", "warning"]
 
-# Packages of the recorder and of the site, with what each is for.
-RECORDER = (("click", "commands"), ("rich", "progress"), ("PyYAML", "pages"), ("Pygments", "keys"))
-OPTIONAL = (("nvidia-ml-py", "GPU name without nvidia-smi"), ("torch", "Python programs"))
+# What every command needs, what the site needs, and what is good to have.
+NEEDED = (("click", "commands"), ("rich", "progress"))
+OPTIONAL = (
+    ("mkdocs", "the site"),
+    ("mkdocs-material", "the site"),
+    ("pymdown-extensions", "the site"),
+    ("nvidia-ml-py", "GPU queries without nvidia-smi"),
+    ("torch", "Python programs that use it"),
+)
 
 _METRIC = "gpu__time_duration.sum"
 _PROGRAM = """#include <cstdio>
@@ -225,15 +231,14 @@ def _git() -> Row:
 
 
 def _packages() -> Iterator[Row]:
-    for packages, state in ((RECORDER, "missing"), (OPTIONAL, "warning")):
+    absent: tuple[tuple[tuple[tuple[str, str], ...], State], ...] = (
+        (NEEDED, "missing"),
+        (OPTIONAL, "warning"),
+    )
+    for packages, state in absent:
         for name, use in packages:
             try:
                 yield Row(name, "ok", f"{importlib.metadata.version(name)} ({use})")
             except importlib.metadata.PackageNotFoundError:
                 fix = f"install it: pip install {name}"
-                yield Row(
-                    name,
-                    "missing" if state == "missing" else "warning",
-                    f"not installed ({use})",
-                    fix,
-                )
+                yield Row(name, state, f"not installed ({use})", fix)

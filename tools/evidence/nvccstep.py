@@ -69,11 +69,12 @@ def run(
     _write(depfile, render(output, [os.path.relpath(path, root) for path in files]))
     if not must_fail:
         return status
-    if status == 0:
-        _remove(result)
-        return 1
-    _write(result, "")
-    return 0
+    if 0 < status < _CANNOT_RUN:
+        _write(result, "")
+        return 0
+    # It compiles, or the compiler did not come to an end: neither is the error.
+    _remove(result)
+    return 1
 
 
 def _compile(command: list[str], folder: str, log: str) -> tuple[int, str]:

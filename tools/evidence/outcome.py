@@ -34,7 +34,7 @@ def of_build(program: Program, compiled: Compiled) -> list[str]:
 
 def _must_fail(program: Program, compiled: Compiled) -> Iterator[str]:
     text = program.plan.expect.text
-    if compiled.exit_status is None or compiled.exit_status < 0:
+    if compiled.exit_status is None or not 0 <= compiled.exit_status < build.CANNOT_RUN:
         yield "the compiler did not come to an end"
     elif compiled.succeeded:
         yield "it compiles, although it is meant not to"

@@ -210,12 +210,12 @@ class _Session:
     def _make(
         self, program: Program, done: Compilation, say: trial.Say
     ) -> tuple[dict[str, Any], Inputs]:
-        inputs = key.inputs_of(program)
+        if program.name in done.errors:
+            raise done.errors[program.name]
+        inputs = done.inputs[program.name]
         compiled = done.programs.get(program.name)
-        reasons: list[str] = []
-        if compiled is not None:
-            reasons = outcome.of_build(program, compiled)
-            reasons += compiling.differences(compiled, inputs)
+        reasons = [] if compiled is None else outcome.of_build(program, compiled)
+        reasons += done.changed.get(program.name, [])
         found: Trial | None = None
         packages, wrong = toolchain.package_versions(program.plan.requires)
         for sentence in wrong:

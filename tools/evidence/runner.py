@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evidence import leftovers, terminal
+from evidence import processes, terminal
 from evidence.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _run_in(todo: Task, work: Path, environment: dict[str, str], mark: str) -> R
         todo.words, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
-    _no_core(process.pid)
+    processes.no_core(process.pid)
     reader = _Reader(process, started + todo.timeout, todo.max_bytes)
     try:
         reader.read()
@@ -176,17 +176,17 @@ def _run_in(todo: Task, work: Path, environment: dict[str, str], mark: str) -> R
         # Also when this tool is interrupted: nothing may go on running.
         if process.poll() is None:
             _kill_group(process)
-        left = leftovers.kill(mark)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        left = processes.kill_of(mark)
     seconds = reader.ended - started
     problems = list(reader.problems)
-    if left or reader.held:
+    if (left or reader.held) and not (reader.timed_out or reader.flooded):
         count = max(len(left), 1)
-        processes = "a process" if count == 1 else f"{count} processes"
+        which = "a process" if count == 1 else f"{count} processes"
         held = " that held its output open" if reader.held else ""
-        problems.append(f"left {processes} running{held}")
-    if process.stdout is not None and process.stderr is not None:
-        process.stdout.close()
-        process.stderr.close()
+        problems.append(f"left {which} running{held}")
     lines = {
         # The folder's name is made up for this run; it must not be in the record.
         name: tuple(
@@ -199,7 +199,7 @@ def _run_in(todo: Task, work: Path, environment: dict[str, str], mark: str) -> R
     died = status < 0 and not reader.timed_out and not reader.flooded
     return RunResult(
         exit_status=status if status >= 0 and not reader.timed_out else None,
-        signal=signal_name(-status) if died else None,
+        signal=processes.signal_name(-status) if died else None,
         timed_out=reader.timed_out,
         seconds=seconds,
         stdout=lines["stdout"],
@@ -284,19 +284,3 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _no_core(pid: int) -> None:
-    import resource  # noqa: PLC0415 - POSIX only
-
-    # Dumping the core of a process that mapped a GPU takes minutes.
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-
-
-def signal_name(number: int) -> str:
-    """Return `SIGSEGV` for 11; `signal 42` for one without a name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -148,9 +148,12 @@ def build_environment(environ: Mapping[str, str] | None = None) -> dict[str, str
 
 
 def find_tool(
-    name: str, nvcc: Nvcc | None, environ: Mapping[str, str] | None = None
+    name: str,
+    nvcc: Nvcc | None,
+    environ: Mapping[str, str] | None = None,
+    packages: Iterable[str] | None = None,
 ) -> Path | None:
-    """Find a CUDA tool: PATH, `CUDA_HOME`, beside nvcc, Nsight's own folders."""
+    """Find a CUDA tool: PATH, `CUDA_HOME`, beside nvcc, the wheels, Nsight's own folders."""
     env = os.environ if environ is None else environ
     on_path = shutil.which(name, path=env.get("PATH", ""))
     if on_path:
@@ -158,9 +161,10 @@ def find_tool(
     homes = [Path(home)] if (home := env.get("CUDA_HOME")) else []
     homes += [nvcc.home] if nvcc is not None else []
     places = [home / "bin" / name for home in homes]
+    for folder in sys.path if packages is None else packages:
+        places += sorted(Path(folder or ".").glob(f"nvidia/cu*/bin/{name}"), reverse=True)
     if name == "ncu":
-        nsight = Path("/opt/nvidia/nsight-compute")
-        places += sorted(nsight.glob("*/ncu"), reverse=True)
+        places += sorted(Path("/opt/nvidia/nsight-compute").glob("*/ncu"), reverse=True)
     return next((path for path in places if _runs(path)), None)
 
 

@@ -1,4 +1,4 @@
-"""Processes that a program leaves behind, found by their environment."""
+"""Other processes: what a program leaves behind, and how one died."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def kill(folder: str) -> list[int]:
+def kill_of(folder: str) -> list[int]:
     """Kill every process whose environment names a folder as its HOME or TMPDIR.
 
     A process may leave its group and close its pipes, but it inherits the
@@ -40,3 +40,22 @@ def _processes(folder: str) -> Iterator[int]:
             continue
         if wanted in environment:
             yield int(entry.name)
+
+
+def no_core(pid: int) -> None:
+    """Keep a process from dumping its core.
+
+    The core of a process that mapped a GPU takes minutes to write.
+    """
+    import resource  # noqa: PLC0415 - POSIX only
+
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGSEGV` for 11; `signal 42` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
