@@ -259,7 +259,8 @@ def test_a_fact_with_a_note_is_no_row():
 def test_a_note_makes_no_header():
     found = read("t\n  gate   formula   (rtol)\n  a   1   2\n")
     assert (list(found.values), found.unread) == ([], (Unread(2, "a  1  2"),))
-    assert numbers("t\n  p   words   more\n  time   2   (median)\n") == {"t/time": ("2", "")}
+    found = read("t\n  p   v2   more\n  time   2   (median)\n")
+    assert (list(found.values), found.unread) == (["t/time"], (Unread(1, "p  v2  more"),))
 
 
 def test_words_in_parentheses_stay_in_a_row_and_units_do_not():
@@ -316,10 +317,11 @@ def test_a_row_without_results_is_no_second_header():
     assert read("t\n  p   err   time\n  a   1   2\n  b   -   n/a\n  c   3   4\n").problems == ()
 
 
-def test_the_same_address_twice_is_a_problem_and_the_first_one_counts():
-    found = read("t\n  a   1\n  a   2\n")
+def test_the_same_address_twice_is_a_problem_and_has_no_value():
+    found = read("t\n  a   1\n  a   2\n  b   3\n")
     assert found.problems == ("line 3: t/a is printed twice, first in line 2",)
-    assert found.values["t/a"].text == "1"
+    assert found.refused == {"t/a": "is printed twice, first in line 2"}
+    assert list(found.values) == ["t/b"]
 
 
 def test_sections_of_one_title_are_told_apart_by_what_stands_before_the_colon():
@@ -332,7 +334,7 @@ def test_sections_of_one_title_are_told_apart_by_what_stands_before_the_colon():
 def test_a_unit_that_contradicts_its_label_is_a_problem():
     found = read("t\n  time (ms)   12 us\n  size (B)   4 bytes\n")
     assert found.problems == ("line 2: t/time is in us, but its label says ms",)
-    assert found.values["t/time"].unit == "us"
+    assert list(found.values) == ["t/size"]
 
 
 @pytest.mark.parametrize(
@@ -418,6 +420,7 @@ def test_no_line_with_digits_is_lost(lines: list[str]):
     found = output.read(lines)
     seen = {p.line for p in found.values.values()} | {entry.line for entry in found.unread}
     twice = {int(text.split(":")[0].removeprefix("line ")) - 1 for text in found.problems}
+    twice |= {int(text.split()[-1]) - 1 for text in found.refused.values() if "twice" in text}
     titles = {n for n, line in enumerate(lines) if line[:1].strip()}
     for n, line in enumerate(lines):
         if any("0" <= c <= "9" for c in line) and n not in seen | twice | titles:

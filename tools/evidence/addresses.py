@@ -46,7 +46,7 @@ def resolve(
     for prefix, reason in (absent or {}).items():
         if pattern == prefix or pattern.startswith(f"{prefix}/"):
             raise AbsentError(f"`{pattern}` has no value: {reason}", fix="run: evidence record")
-    close = difflib.get_close_matches(pattern, values, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(pattern, values, n=3, cutoff=0.6)
     hint = f"; close: {', '.join(close)}" if close else ""
     what = "matches no address" if "*" in pattern else "is no address"
     raise ExpressionError(f"`{pattern}` {what}{hint}", fix="list them with: evidence values")

@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from evidence import units
+from evidence.labels import slug, split_known, split_label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+__all__ = ["Output", "Parsed", "Unread", "read", "slug"]
 
 _NUMBER = r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf)"
 _VALUE = re.compile(
@@ -26,8 +29,6 @@ _VALUE = re.compile(
     r"(?:\x20\(.*\))?"
 )
 _CELL = re.compile(r"\S+(?: \S+)*")
-_OUTSIDE = re.compile(r"[^A-Za-z0-9._+]+")
-_LABEL_UNIT = re.compile(r"(?P<label>.*?)\s*\((?P<unit>[^\s()=,]*[^\s()=,\d][^\s()=,]*)\)")
 _DIGIT = re.compile(r"[0-9]")
 _STARTS_LIKE_NUMBER = re.compile(r"[-+.]?[0-9]")
 # A label that ends like this has swallowed a number of the next column.
@@ -75,11 +76,13 @@ class Output:
         values: Numbers by address, in printed order.
         unread: What holds digits and fits nothing, by line.
         problems: Sentences about what is ambiguous, `line 7: …`.
+        refused: Addresses that have no value because of a problem, and why.
     """
 
     values: dict[str, Parsed]
     unread: tuple[Unread, ...]
     problems: tuple[str, ...]
+    refused: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +93,6 @@ class _Cell:
     @property
     def value(self) -> re.Match[str] | None:
         return _VALUE.fullmatch(self.text)
-
-
-def slug(text: str) -> str:
-    """Return a text as one segment of an address; its case is kept."""
-    return _OUTSIDE.sub("-", text).strip("-")
-
-
-def split_label(text: str) -> tuple[str, str]:
-    """Cut `time (ms)` into the segment `time` and the unit `ms`."""
-    text = text.removesuffix(":")
-    match = _LABEL_UNIT.fullmatch(text)
-    return (slug(match["label"]), match["unit"]) if match else (slug(text), "")
 
 
 def read(lines: Sequence[str], extra: Iterable[tuple[str, str]] = ()) -> Output:
@@ -117,7 +108,8 @@ def read(lines: Sequence[str], extra: Iterable[tuple[str, str]] = ()) -> Output:
     for name, pattern in extra:
         reader.read_text(name, re.compile(pattern))
     unread = sorted(reader.unread, key=lambda entry: entry.line)
-    return Output(reader.values, tuple(unread), tuple(reader.problems))
+    values = {a: parsed for a, parsed in reader.values.items() if a not in reader.refused}
+    return Output(values, tuple(unread), tuple(reader.problems), reader.refused)
 
 
 @dataclass(slots=True)
@@ -128,6 +120,7 @@ class _Reader:
     values: dict[str, Parsed] = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
     section: str = ""
     columns: list[_Cell] | None = None
     # Cells of a line right above that looks like a header and heads nothing.
@@ -154,10 +147,7 @@ class _Reader:
     def _title(self, number: int, line: str, *, members: bool) -> None:
         self._leave()
         title, colon, rest = line.partition(": ")
-        match = _LABEL_UNIT.fullmatch(title.removesuffix(":"))
-        if match and units.is_known(match["unit"]):
-            title = match["label"]
-        self.section = slug(title)
+        self.section, _ = split_known(title)
         if not members:
             self._unread(number, line)
         elif colon:
@@ -191,7 +181,7 @@ class _Reader:
             self._fact(number, cells)
 
     def _row(self, number: int, cells: list[_Cell], columns: list[_Cell]) -> None:
-        row, row_unit = _row_label(cells[0].text)
+        row, row_unit = split_known(cells[0].text)
         for cell, column in zip(cells[1:], columns[1:], strict=True):
             label, unit = split_label(column.text)
             if cell.value and row and label:
@@ -214,10 +204,10 @@ class _Reader:
             return
         text, own = match["number"], match["sign"] or match["unit"] or ""
         if own and unit and not units.same(own, unit):
-            self._problem(line, f"{address} is in {own}, but its label says {unit}")
+            self._refuse(address, line, f"is in {own}, but its label says {unit}")
         if address in self.values:
             first = self.values[address].line + 1
-            self._problem(line, f"{address} is printed twice, first in line {first}")
+            self._refuse(address, line, f"is printed twice, first in line {first}")
             return
         end = cell.start + len(text)
         self.values[address] = Parsed(
@@ -240,6 +230,10 @@ class _Reader:
             return
         self._add(address, _Cell(group, match.start(1)), "", number)
         self.unread = [entry for entry in self.unread if entry.line != number]
+
+    def _refuse(self, address: str, line: int, reason: str) -> None:
+        self.refused.setdefault(address, reason)
+        self._problem(line, f"{address} {reason}")
 
     def _unread(self, line: int, text: str) -> None:
         if _DIGIT.search(text):
@@ -287,8 +281,3 @@ def _is_noted(cells: list[_Cell]) -> bool:
 
 def _is_placeholder_row(cells: list[_Cell]) -> bool:
     return any(cell.text.lower() in _NOTHING for cell in cells[1:])
-
-
-def _row_label(text: str) -> tuple[str, str]:
-    label, unit = split_label(text)
-    return (label, unit) if units.is_known(unit) else (slug(text), "")

@@ -110,7 +110,7 @@ def _mutants(mutants: Record) -> Iterator[Counted]:
 def _reason(what: str, result: Record) -> str:
     status = result["status"].replace("-", " ")
     reason = result.get("reason")
-    return f"{what} is {status}: {reason}" if reason else f"{what} is {status}"
+    return f"{what}: {status} ({reason})" if reason else f"{what}: {status}"
 
 
 def _text(number: float) -> str:

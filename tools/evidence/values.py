@@ -144,9 +144,9 @@ def read(record: Record, extra: Extra = ()) -> Reading:
     read_runs = [cache[lines] for lines in runs]
     values, problems, absent = _printed(read_runs, known)
     for value in _computed(record, known):
-        if value.address in values:
-            problems.append(f"{value.address} stands for two numbers")
-        values.setdefault(value.address, value)
+        if value.address in values or value.address in absent:
+            problems.append(f"{value.address} is printed, and belongs to the recorder")
+        values[value.address] = value
     absent |= steps.absent(record)
     unread = read_runs[0].unread if read_runs else ()
     return Reading(values, tuple(problems), unread, absent)
@@ -172,9 +172,9 @@ def _printed(
 ) -> tuple[dict[str, Value], list[str], dict[str, str]]:
     problems = list(_problems(runs))
     values: dict[str, Value] = {}
-    absent: dict[str, str] = {}
+    absent = {address: f"it {why}" for run in runs for address, why in run.refused.items()}
     addresses = dict.fromkeys(address for run in runs for address in run.values)
-    for address in addresses:
+    for address in (a for a in addresses if a not in absent):
         parsed = [run.values.get(address) for run in runs]
         present = [number for number in parsed if number is not None]
         reason = _misfit(parsed, present)

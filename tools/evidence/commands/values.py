@@ -80,11 +80,12 @@ def _matching(reading: Reading, pattern: str | None, *, alone: bool) -> list[Val
     if inside:
         return inside
     try:
-        return list(addresses.resolve(pattern, values, reading.absent))
+        matching = set(addresses.resolve(pattern, values, reading.absent))
     except EvidenceError:
         if alone:
             raise
         return []
+    return [value for value in values.values() if value in matching]  # as printed
 
 
 def _table(values: list[Value]) -> list[str]:
