@@ -227,7 +227,7 @@ def merge(old: Record | None, new: dict[str, Any], extra: values.Extra = ()) -> 
     """
     fresh = dict(new)
     fresh["drift"] = []
-    fresh["measured"] = sorted(set(new.get("measured", [])))
+    fresh["measured"] = values.measured_addresses(new, extra)
     if old is None:
         return Merge(dump(fresh), ("first record on this device",))
     if old.key != new["key"]:
