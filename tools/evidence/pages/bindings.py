@@ -13,7 +13,7 @@ from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
 from evidence.pages import binder
 from evidence.pages.inline import Inline
-from evidence.pages.library import Library, PageText
+from evidence.pages.library import Library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,40 +51,49 @@ def check(project: Project, judged: Mapping[tuple[str, str], State] | None = Non
         project: The project.
         judged: States that are known already, by program's name and device.
     """
-    library = Library(project, judged)
-    report = Report()
-    used: set[tuple[str, str]] = set()
-    for path in library.pages():
-        report.looked_at["pages"] += 1
-        shown = project.relative(path)
-        try:
-            text = path.read_bytes().decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-            report.findings.append(
-                Finding("bad-page", shown, 1, f"cannot be read: {reason}", "save it as UTF-8")
-            )
-            continue
-        bound = binder.bind(library, PageText(shown, text))
-        report.findings += bound.findings
-        used |= bound.used
-        _count(bound, report.looked_at)
-    if report.looked_at["pages"]:
-        report.findings += _unused_regions(library, used)
-        report.findings += _nothing(project, report)
-    report.findings = ordered(report.findings)
-    return report
+    return Pages(Library(project, judged)).check()
 
 
-def page(library: Library, path: Path, text: str) -> Bound:
-    """Look up everything that one page asks for.
+class Pages:
+    """All pages of a project, each looked up once.
 
     Args:
         library: Where to look.
-        path: The page's file.
-        text: What the page's file holds.
     """
-    return binder.bind(library, PageText(library.project.relative(path), text))
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._bound: dict[Path, Bound] = {}
+
+    def bound(self, path: Path) -> Bound:
+        """Return a page, as its file holds it, with everything looked up.
+
+        Raises:
+            EvidenceError: The file cannot be read.
+        """
+        if path not in self._bound:
+            self._bound[path] = binder.bind(self.library, self.library.page(path))
+        return self._bound[path]
+
+    def check(self) -> Report:
+        """Check every page."""
+        report = Report()
+        used: set[tuple[str, str]] = set()
+        for path in self.library.pages():
+            report.looked_at["pages"] += 1
+            try:
+                bound = self.bound(path)
+            except EvidenceError as error:
+                report.findings.append(Finding.of(error, "bad-page"))
+                continue
+            report.findings += bound.findings
+            used |= bound.used
+            _count(bound, report.looked_at)
+        if report.looked_at["pages"]:
+            report.findings += _unused_regions(self.library, used)
+            report.findings += _nothing(self.library.project, report)
+        report.findings = ordered(report.findings)
+        return report
 
 
 def _count(bound: Bound, looked_at: dict[str, int]) -> None:

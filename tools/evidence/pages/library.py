@@ -28,7 +28,7 @@ class PageText:
     Args:
         path: Relative to the project's root, forward slashes.
         text: The page, or what a host made of it.
-        file: What its file holds, if `text` may lack the front matter.
+        file: The page as its file holds it, if `text` may lack the front matter.
 
     Attributes:
         front: Its front matter.
@@ -38,12 +38,12 @@ class PageText:
 
     __slots__ = ("first_line", "front", "path", "scan")
 
-    def __init__(self, path: str, text: str, file: str | None = None) -> None:
+    def __init__(self, path: str, text: str, file: PageText | None = None) -> None:
         self.path = path
         self.front: Front
         self.front, body = front.split(text)
-        if file is not None and text != file:
-            self.front = front.split(file)[0]
+        if file is not None:
+            self.front = file.front
         self.first_line = self.front.first_line
         self.scan: Scan = scan.scan(body, self.first_line)
 
@@ -60,11 +60,13 @@ class Library:
         self, project: Project, judged: Mapping[tuple[str, str], State] | None = None
     ) -> None:
         self.project = project
+        self._programs: dict[tuple[str, tuple[str, ...]], Program] = {}
         self._states: dict[tuple[str, str], State] = dict(judged or {})
         self._readings: dict[tuple[str, str], Reading] = {}
         self._regions: dict[str, dict[str, Region]] = {}
         self._homes: dict[str, str] | None = None
         self._sources: dict[str, str] = {}
+        self._pages: dict[Path, PageText] = {}
 
     @property
     def device(self) -> str:
@@ -75,6 +77,24 @@ class Library:
         """Return every page's file, by path."""
         docs = self.project.root / self.project.config.docs
         return sorted(path for path in docs.rglob("*.md") if path.is_file())
+
+    def page(self, path: Path) -> PageText:
+        """Return a page as its file holds it.
+
+        Raises:
+            EvidenceError: It cannot be read.
+        """
+        if path not in self._pages:
+            shown = self.project.relative(path)
+            try:
+                text = path.read_bytes().decode("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                reason = getattr(error, "reason", None) or getattr(error, "strerror", error)
+                raise EvidenceError(
+                    f"cannot be read: {reason}", path=shown, line=1, fix="save it as UTF-8"
+                ) from None
+            self._pages[path] = PageText(shown, text)
+        return self._pages[path]
 
     def program(self, name: str, near: tuple[str, ...] = ()) -> Program:
         """Return the program that a page names.
@@ -88,6 +108,12 @@ class Library:
         Raises:
             EvidenceError: No program is meant, or several are.
         """
+        key = (name, near)
+        if key not in self._programs:
+            self._programs[key] = self._find_program(name, near)
+        return self._programs[key]
+
+    def _find_program(self, name: str, near: tuple[str, ...]) -> Program:
         by_file = self._by_file(name)
         if not by_file:
             if name.endswith((".cu", ".py")):
@@ -191,15 +217,12 @@ class Library:
         docs = self.project.root / self.project.config.docs
         for path in self.pages():
             try:
-                text = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError):
+                page = self.page(path)
+            except EvidenceError:
                 continue  # the page's own findings say so
-            self._look_at(path.relative_to(docs).as_posix(), text, self._homes)
+            self._look_at(path.relative_to(docs).as_posix(), page, self._homes)
 
-    def _look_at(self, shown: str, text: str, homes: dict[str, str]) -> None:
-        if "///" not in text:
-            return
-        page = PageText(shown, text)
+    def _look_at(self, shown: str, page: PageText, homes: dict[str, str]) -> None:
         near = tuple(name for name, _ in page.front.programs)
         for item in page.scan.items:
             if not isinstance(item, scan.Block) or item.kind not in scan.ARGUMENTS:

@@ -31,6 +31,8 @@ class Names:
         self._known = {name.name: name for name in front.values}
         self.programs = tuple(name for name, _ in front.programs)
         self.used: set[str] = set()
+        self._places: dict[str, tuple[Program, str]] = {}
+        self._bound: dict[tuple[str, str], Bound] = {}
 
     @property
     def primary(self) -> str:
@@ -59,8 +61,13 @@ class Names:
         Raises:
             EvidenceError: Its program is unknown, or not said.
         """
-        given = self._known[name]
         self.used.add(name)
+        if name not in self._places:
+            self._places[name] = self._place(name)
+        return self._places[name]
+
+    def _place(self, name: str) -> tuple[Program, str]:
+        given = self._known[name]
         program, colon, address = given.address.partition(":")
         if colon:
             return self._library.program(program.strip(), self.programs), address.strip()
@@ -81,9 +88,11 @@ class Names:
         Raises:
             EvidenceError: Its program is unknown, or has no such value.
         """
-        program, address = self.place(name)
-        reading = self._library.reading(program, device)
-        return quantities.bind(address, reading.values, reading.absent)
+        if (name, device) not in self._bound:
+            program, address = self.place(name)
+            reading = self._library.reading(program, device)
+            self._bound[name, device] = quantities.bind(address, reading.values, reading.absent)
+        return self._bound[name, device]
 
     def sources(self, name: str, device: str, result: Quantity | None) -> list[Source]:
         """Return the values behind a name, for a reader who wants to see them.

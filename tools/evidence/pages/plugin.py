@@ -17,12 +17,14 @@ from mkdocs.plugins import BasePlugin
 
 from evidence import check, project
 from evidence.errors import EvidenceError
-from evidence.findings import failing
+from evidence.findings import failing, ordered
+from evidence.pages import rendering
+from evidence.pages.bindings import Pages
+from evidence.pages.library import Library
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
-
-    from evidence.check import Report
+    from mkdocs.structure.files import Files
 
 _NAME = "evidence"
 _LOG = logging.getLogger(f"mkdocs.plugins.{_NAME}")
@@ -40,6 +42,7 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
 
     def __init__(self) -> None:
         self.serving = False
+        self.pages: Pages | None = None
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
         """Remember whether a person is watching."""
@@ -63,19 +66,25 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
         found = self._load(config)
         if found is None:
             return
-        try:
-            report = check.run(found)
-        except EvidenceError as error:
-            self._stop(str(error))
-            return
-        for finding in report.findings:
+        programs = check.run(found, pages=False)
+        judged = {(state.program.name, state.device): state for state in programs.states}
+        self.pages = Pages(Library(found, judged))
+        pages = self.pages.check()
+        findings = ordered([*programs.findings, *pages.findings])
+        for finding in findings:
             if finding.severity != "error":
                 _ASIDE.warning(finding.explain())
-        wrong = failing(report.findings)
+        wrong = failing(findings)
         if wrong:
             self._stop("\n".join(finding.explain() for finding in wrong))
         else:
-            _LOG.info("checked %s", _counts(report))
+            _LOG.info("checked %s", _counts(programs.looked_at | pages.looked_at))
+
+    def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
+        """Let the build use what the check has looked up."""
+        del config
+        if self.pages is not None:
+            rendering.share(files, self.pages)
 
     def _load(self, config: MkDocsConfig) -> project.Project | None:
         try:
@@ -91,5 +100,5 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
         _LOG.info("a build would fail:\n%s", text)
 
 
-def _counts(report: Report) -> str:
-    return ", ".join(f"{count} {name}" for name, count in report.looked_at.items())
+def _counts(looked_at: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in looked_at.items())

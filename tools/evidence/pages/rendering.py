@@ -11,19 +11,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evidence import config, project
+from evidence.errors import EvidenceError
 from evidence.findings import failing
-from evidence.pages import binder, explorer, ids, listing, paper, render, shown
+from evidence.pages import (
+    binder,
+    explorer,
+    front,
+    ids,
+    lines,
+    listing,
+    paper,
+    render,
+    shown,
+)
+from evidence.pages.bindings import Pages
 from evidence.pages.library import Library, PageText
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from evidence.errors import EvidenceError
     from evidence.model import Program
     from evidence.pages.host import Host
     from evidence.pages.shown import Bound, Shown, Source
 
 _ANCHOR = re.compile(r' id="([^"]+)"')
+_BLANK = re.compile(r"^ +$", re.MULTILINE)
 _UNKNOWN_PAGE = "page.md"
 
 
@@ -55,12 +67,8 @@ class Rendering:
         Raises:
             ConfigError: There is no project around the page.
         """
-        library = library_for(host, folder if host.path is None else host.path.parent)
-        name = _UNKNOWN_PAGE
-        if host.path is not None:
-            name = library.project.relative(Path(os.path.abspath(host.path)))  # noqa: PTH100
-        page = PageText(name, text, _file_text(host.path))
-        return cls(binder.bind(library, page), library, host)
+        pages = pages_for(host, folder if host.path is None else host.path.parent)
+        return cls(_bound(pages, text, host.path), pages.library, host)
 
     def item(self, index: int) -> Shown:
         """Return what a directive comes to."""
@@ -179,37 +187,55 @@ def _message(found: Shown) -> str:
     return found.message if isinstance(found, shown.Failed) else "this cannot stand here"
 
 
-def _file_text(path: Path | None) -> str | None:
-    """Return the text of a page's file: hosts strip its front matter."""
+def _bound(pages: Pages, text: str, path: Path | None) -> Bound:
+    """Return the page looked up, from its file if the host left its text alone."""
+    if path is None:
+        return binder.bind(pages.library, PageText(_UNKNOWN_PAGE, text))
+    file = Path(os.path.abspath(path))  # noqa: PTH100
     try:
-        return None if path is None else path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
+        bound = pages.bound(file)
+    except EvidenceError:
+        return binder.bind(pages.library, PageText(pages.library.project.relative(file), text))
+    if _plain(bound.page.scan.text) in (_plain(text), _plain(front.split(text)[1])):
+        return bound
+    page = PageText(bound.page.path, text, bound.page)
+    return binder.bind(pages.library, page)
 
 
-# One library for each build of the site. A host without builds gets a fresh
-# one whenever a file of the project has changed.
-_BY_BUILD: weakref.WeakKeyDictionary[Any, dict[Path, Library]] = weakref.WeakKeyDictionary()
-_BY_STAMP: dict[Path, tuple[object, Library]] = {}
+def _plain(text: str) -> str:
+    """Return a text without what Python-Markdown drops before it looks at it."""
+    return _BLANK.sub("", lines.normalise(text)).strip("\n")
 
 
-def library_for(host: Host, folder: Path) -> Library:
-    """Return the library of the project around a folder, read once a build.
+# The pages of one build of the site. A host without builds gets fresh ones
+# whenever a file of the project has changed.
+_BY_BUILD: weakref.WeakKeyDictionary[Any, dict[Path, Pages]] = weakref.WeakKeyDictionary()
+_BY_STAMP: dict[Path, tuple[object, Pages]] = {}
+
+
+def share(build: Any, pages: Pages) -> None:
+    """Let a build use pages that are looked up already."""
+    root = pages.library.project.root
+    _BY_BUILD.setdefault(build, {})[root] = pages
+
+
+def pages_for(host: Host, folder: Path) -> Pages:
+    """Return the pages of the project around a folder, looked up once a build.
 
     Raises:
         ConfigError: There is no project around the folder.
     """
     if host.build is not None:
         known = _BY_BUILD.setdefault(host.build, {})
-        if folder not in known:
-            settings = config.load(folder)
-            found = next((x for x in known.values() if x.project.root == settings.root), None)
-            known[folder] = found or Library(project.read(settings))
-        return known[folder]
+        near = next((known[f] for f in (folder, *folder.parents) if f in known), None)
+        if near is None:
+            near = Pages(Library(project.load(folder)))
+            known[near.library.project.root] = near
+        return near
     settings = config.load(folder)
     stamp = _stamp(settings)
     if _BY_STAMP.get(settings.root, (None,))[0] != stamp:
-        _BY_STAMP[settings.root] = (stamp, Library(project.read(settings)))
+        _BY_STAMP[settings.root] = (stamp, Pages(Library(project.read(settings))))
     return _BY_STAMP[settings.root][1]
 
 
