@@ -16,9 +16,10 @@ from pathlib import Path
 
 from evidence.device import Device
 
-H200 = Device("NVIDIA H200", "9.0", "580.1", 143771, 132)
+# The identifier names the lock: tests that run side by side do not share a GPU.
+H200 = Device("NVIDIA H200", "9.0", "580.1", 143771, 132, f"GPU-of-test-{os.getpid()}")
 
-NVCC = '''\
+NVCC = """\
 import os, re, sys
 words = sys.argv[1:]
 if words == ["--version"]:
@@ -74,9 +75,9 @@ if status == 0:
         stream.write("\\n".join(script) + "\\n")
     os.chmod(output, 0o755)
 raise SystemExit(status)
-'''
+"""
 
-SANITIZER = '''\
+SANITIZER = """\
 #!/bin/sh
 if [ "$1" = --version ]; then echo "Version 2025.3.1.0 (build 1)"; exit; fi
 while [ "${1#./}" = "$1" ]; do
@@ -98,9 +99,9 @@ else
   echo "========= ERROR SUMMARY: $count errors"
 fi
 exit $status
-'''
+"""
 
-NCU = '''\
+NCU = """\
 #!/bin/sh
 if [ "$1" = --version ]; then echo "Version 2025.3.1.0 (build 1)"; exit; fi
 while [ "${1#./}" = "$1" ]; do
@@ -125,7 +126,7 @@ done
     echo "$row"
   done
 } >"$log"
-'''
+"""
 
 
 @dataclass(frozen=True)

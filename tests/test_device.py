@@ -38,7 +38,9 @@ def test_a_configured_label_wins():
 def test_a_line_of_nvidia_smi(monkeypatch):
     monkeypatch.setattr(device, "sm_count", lambda uuid: 132 if uuid == "GPU-00b0" else 0)
     text = "NVIDIA H200, 9.0, 580.159.04, 143771, GPU-00b0\nNVIDIA H200, 9.0, 580.159.04, 143771, GPU-11\n"
-    assert device.from_smi(text) == Device("NVIDIA H200", "9.0", "580.159.04", 143771, 132, "GPU-00b0")
+    assert device.from_smi(text) == Device(
+        "NVIDIA H200", "9.0", "580.159.04", 143771, 132, "GPU-00b0"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "No devices were found\n", "a, b, c, d, e\n"])

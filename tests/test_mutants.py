@@ -12,7 +12,13 @@ EDIT = Mutant("no-rescale", "sum * rescale", "sum")
 
 
 def run(exit_status=0, **changes) -> RunResult:
-    values = {"signal": None, "timed_out": False, "seconds": 1.0, "stdout": ("gate 0.1",), **changes}
+    values = {
+        "signal": None,
+        "timed_out": False,
+        "seconds": 1.0,
+        "stdout": ("gate 0.1",),
+        **changes,
+    }
     return RunResult(exit_status, **values)
 
 

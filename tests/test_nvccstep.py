@@ -25,7 +25,9 @@ def root(tmp_path, monkeypatch):
 def step(root, script: str, *, must_fail=False) -> tuple[int, dict]:
     depfile = os.path.relpath(root / "out" / "a.d", root / "kernels" / "001 add")
     command = [sys.executable, "-c", script, depfile]
-    status = nvccstep.run(str(root), "kernels/001 add", "a.cu", "out/a", command, must_fail=must_fail)
+    status = nvccstep.run(
+        str(root), "kernels/001 add", "a.cu", "out/a", command, must_fail=must_fail
+    )
     return status, json.loads((root / "out" / "a.json").read_text())
 
 
@@ -81,7 +83,9 @@ def test_what_must_fail_and_does_not_is_a_failure(root):
 
 
 def test_a_compiler_that_is_not_there(root):
-    status = nvccstep.run(str(root), "kernels/001 add", "a.cu", "out/a", ["/no/nvcc"], must_fail=True)
+    status = nvccstep.run(
+        str(root), "kernels/001 add", "a.cu", "out/a", ["/no/nvcc"], must_fail=True
+    )
     report = json.loads((root / "out" / "a.json").read_text())
     assert (status, report["exit_status"]) == (1, 127)
     assert report["output"] == ["/no/nvcc: No such file or directory"]
@@ -92,7 +96,10 @@ def test_a_compiler_that_was_killed_proves_no_error(root):
     assert (status, report["exit_status"]) == (1, -9)
 
 
-NAMES = st.text(alphabet=st.characters(exclude_characters="\n\r\\\0\t", exclude_categories=("Z", "C")), min_size=1)
+NAMES = st.text(
+    alphabet=st.characters(exclude_characters="\n\r\\\0\t", exclude_categories=("Z", "C")),
+    min_size=1,
+)
 
 
 @given(st.lists(NAMES.map(lambda n: f"a {n}"), max_size=5))

@@ -105,5 +105,11 @@ def test_nothing_is_lost_in_parting(lines):
 
 def test_without_a_demangler_names_stay_distinct(tmp_path, monkeypatch):
     monkeypatch.setattr(ptxas.shutil, "which", lambda name: None)
-    names = ptxas.readable(["_Z15attentionOnlinePfi", "_Z4addTILi64EdEvPT0_", "_Z4addTILi32EdEvPT0_"])
-    assert list(names.values()) == ["attentionOnline", "_Z4addTILi64EdEvPT0_", "_Z4addTILi32EdEvPT0_"]
+    names = ptxas.readable(
+        ["_Z15attentionOnlinePfi", "_Z4addTILi64EdEvPT0_", "_Z4addTILi32EdEvPT0_"]
+    )
+    assert list(names.values()) == [
+        "attentionOnline",
+        "_Z4addTILi64EdEvPT0_",
+        "_Z4addTILi32EdEvPT0_",
+    ]

@@ -45,7 +45,9 @@ def failed(tree, kit, *lines: str) -> list[str]:
 
 
 def test_a_program_that_passes(tree, kit):
-    tree.program(text=fake_cuda.source(KERNEL, "echo 'Result'", "echo '  sum   12.5'", "echo note >&2"))
+    tree.program(
+        text=fake_cuda.source(KERNEL, "echo 'Result'", "echo '  sum   12.5'", "echo note >&2")
+    )
     report, heard = record(tree, kit)
     data = stored(tree)
     jsonschema.validate(data, SCHEMA)
@@ -112,7 +114,12 @@ def test_recording_again_leaves_the_file_byte_for_byte(tree, kit):
 
 
 def test_an_exact_value_that_changed_is_said(tree, kit):
-    tree.program(text=fake_cuda.source("echo 'Result'", 'echo "  sum   $(cat /proc/sys/kernel/random/uuid | tr -dc 1-9 | head -c 6)"'))
+    tree.program(
+        text=fake_cuda.source(
+            "echo 'Result'",
+            'echo "  sum   $(cat /proc/sys/kernel/random/uuid | tr -dc 1-9 | head -c 6)"',
+        )
+    )
     record(tree, kit, request=Request(runs=1))
     _, heard = record(tree, kit, "001-add", request=Request(runs=1))
     assert len(heard.lines) == 2
@@ -160,13 +167,20 @@ def test_a_program_that_leaves_a_child_with_its_pipe(tree, kit):
 
 
 def test_a_program_that_prints_nan(tree, kit):
-    assert failed(tree, kit, "echo Result", "echo '  sum   nan'")[0] == "run 1 printed nan at Result/sum"
+    assert (
+        failed(tree, kit, "echo Result", "echo '  sum   nan'")[0]
+        == "run 1 printed nan at Result/sum"
+    )
 
 
 def test_a_program_that_prints_a_path_or_a_user(tree, kit, monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "yvonne")
     monkeypatch.setattr(socket, "gethostname", lambda: "box-41")
-    tree.program(text=fake_cuda.source(f"echo {tree.root}/data by yvonne on box-41 in $PWD", "echo $HOME >&2"))
+    tree.program(
+        text=fake_cuda.source(
+            f"echo {tree.root}/data by yvonne on box-41 in $PWD", "echo $HOME >&2"
+        )
+    )
     record(tree, kit)
     run = stored(tree)["runs"][0]
     assert run["stdout"] == ["<project>/data by <user> on <host> in <tmp>"]
@@ -189,9 +203,9 @@ def test_a_program_that_fails_in_its_third_run(tree, kit):
 
 
 def test_a_compile_error(tree, kit):
-    assert failed(tree, kit, '#pragma error identifier "x" is undefined', "#pragma error and more") == [
-        'it does not compile: add.cu:3: identifier "x" is undefined (and 1 more)'
-    ]
+    assert failed(
+        tree, kit, '#pragma error identifier "x" is undefined', "#pragma error and more"
+    ) == ['it does not compile: add.cu:3: identifier "x" is undefined (and 1 more)']
     data = stored(tree)
     assert data["build"]["exit_status"] == 2
     assert (data["runs"], data["sanitizers"], data["mutants"]) == ([], {}, {})
@@ -271,16 +285,28 @@ def test_a_metric_that_this_device_lacks(tree, kit):
 
 def test_tools_that_are_missing_are_recorded_as_missing(tree, tmp_path):
     kit = fake_cuda.install(tmp_path / "bare", tools=False)
-    settings(tree, PROFILE + '[[add.mutant]]\nname = "m"\nfind = "echo x"\nreplace = "echo y"\nsanitizers = ["memcheck"]\n')
+    settings(
+        tree,
+        PROFILE
+        + '[[add.mutant]]\nname = "m"\nfind = "echo x"\nreplace = "echo y"\nsanitizers = ["memcheck"]\n',
+    )
     tree.program(text=fake_cuda.source("echo x"))
     report, _ = record(tree, kit)
     assert report.succeeded
     data = stored(tree)
     jsonschema.validate(data, SCHEMA)
     missing = "compute-sanitizer is not on this machine"
-    assert {(s["status"], s["reason"]) for s in data["sanitizers"].values()} == {("not-available", missing)}
-    assert (data["profile"]["status"], data["profile"]["reason"]) == ("not-available", "ncu is not on this machine")
-    assert (data["mutants"]["m"]["status"], data["mutants"]["m"]["reason"]) == ("not-available", missing)
+    assert {(s["status"], s["reason"]) for s in data["sanitizers"].values()} == {
+        ("not-available", missing)
+    }
+    assert (data["profile"]["status"], data["profile"]["reason"]) == (
+        "not-available",
+        "ncu is not on this machine",
+    )
+    assert (data["mutants"]["m"]["status"], data["mutants"]["m"]["reason"]) == (
+        "not-available",
+        missing,
+    )
     assert states.judge(tree.load(), tree.load().programs[0], "h200").name == "partial"
 
 
@@ -344,7 +370,10 @@ def test_a_mutant_that_survives(tree, kit):
 
 
 def test_a_mutant_that_does_not_compile(tree, kit):
-    settings(tree, '[[add.mutant]]\nname = "typo"\nfind = "#pragma sh echo x"\nreplace = "#pragma error no"\n')
+    settings(
+        tree,
+        '[[add.mutant]]\nname = "typo"\nfind = "#pragma sh echo x"\nreplace = "#pragma error no"\n',
+    )
     assert failed(tree, kit, "echo x") == ["mutant typo proves nothing: it does not compile: no"]
 
 
@@ -356,14 +385,20 @@ def test_a_mutant_whose_text_is_not_there(tree, kit):
 
 
 def test_a_mutant_that_hangs_is_noticed(tree, kit):
-    settings(tree, '[add]\ntimeout = 0.5\n[[add.mutant]]\nname = "hang"\nfind = "true"\nreplace = "sleep 300"\n')
+    settings(
+        tree,
+        '[add]\ntimeout = 0.5\n[[add.mutant]]\nname = "hang"\nfind = "true"\nreplace = "sleep 300"\n',
+    )
     tree.program(text=fake_cuda.source("true"))
     record(tree, kit)
     assert stored(tree)["mutants"]["hang"]["by"] == "timeout"
 
 
 def test_a_program_that_fails_with_its_quick_argument_proves_nothing(tree, kit):
-    settings(tree, '[add]\nquick = ["--quick"]\nsanitizers = []\n[[add.mutant]]\nname = "m"\nfind = ": here"\nreplace = "exit 1"\n')
+    settings(
+        tree,
+        '[add]\nquick = ["--quick"]\nsanitizers = []\n[[add.mutant]]\nname = "m"\nfind = ": here"\nreplace = "exit 1"\n',
+    )
     assert failed(tree, kit, 'test -z "$1" || { echo bad; exit 1; }', ": here") == [
         "mutant m proves nothing: unchanged, with --quick, it ended with exit status 1: bad"
     ]
@@ -375,7 +410,9 @@ def test_a_sanitizer_that_complains_anyway_does_not_reject_a_mutant(tree, kit):
         '[add]\nsanitizers = ["racecheck"]\n[[add.mutant]]\nname = "m"\nfind = "echo x"\nreplace = "echo y"\n'
         'sanitizers = ["racecheck"]\n',
     )
-    assert failed(tree, kit, "echo x", "#pragma sanitize racecheck 1") == ["racecheck found 1 error"]
+    assert failed(tree, kit, "echo x", "#pragma sanitize racecheck 1") == [
+        "racecheck found 1 error"
+    ]
     mutant = stored(tree)["mutants"]["m"]
     assert (mutant["status"], mutant["reason"]) == (
         "not-available", "racecheck reports errors without the mutation too",
@@ -423,7 +460,9 @@ def test_a_program_that_fails_as_it_must(tree, kit, expect, lines):
     ],
 )  # fmt: skip
 def test_a_program_that_does_not_fail_as_it_must(tree, kit, expect, lines, reason):
-    settings(tree, f'[add]\ntimeout = 0.5\nruns = 1\nsanitizers = ["memcheck"]\nexpect = {expect}\n')
+    settings(
+        tree, f'[add]\ntimeout = 0.5\nruns = 1\nsanitizers = ["memcheck"]\nexpect = {expect}\n'
+    )
     assert failed(tree, kit, *lines) == [reason]
 
 
@@ -446,7 +485,9 @@ def test_a_python_program(tree, kit):
         '[add]\nrequires = ["click"]\ninputs = ["data.txt"]\n[[add.mutant]]\nname = "m"\nfind = "helper.total()"\nreplace = "1 / 0"\n',
     )
     tree.write("kernels/001-add/add.py", PYTHON)
-    tree.write("kernels/001-add/helper.py", "def total():\n    return int(open('data.txt').read())\n")
+    tree.write(
+        "kernels/001-add/helper.py", "def total():\n    return int(open('data.txt').read())\n"
+    )
     tree.write("kernels/001-add/data.txt", "12\n")
     report, _ = record(tree, kit)
     assert report.failed == ()
@@ -503,7 +544,9 @@ def test_a_binary_of_other_sources_is_not_run(tree, kit):
 def test_a_source_that_changes_while_it_is_compiled(tree, kit):
     path = tree.program(text=fake_cuda.source("echo x"))
     real = (kit.home / "bin" / "nvcc").read_text()
-    kit.script("nvcc", real.replace("raise SystemExit(status)", "open(source, 'a').write('// edited\\n')"))
+    kit.script(
+        "nvcc", real.replace("raise SystemExit(status)", "open(source, 'a').write('// edited\\n')")
+    )
     report, _ = record(tree, kit)
     assert report.failed == (("001-add/add", "add.cu changed while it was being compiled"),)
     assert path.read_text().endswith("// edited\n// edited\n")  # tried twice
@@ -534,7 +577,9 @@ def test_an_input_that_changes_while_the_program_runs(tree, kit):
     data = tree.write("kernels/001-add/data.txt", "12\n")
     tree.program(text=fake_cuda.source(f"echo 13 >{data}"))
     report, _ = record(tree, kit)
-    assert [f.message for f in report.findings] == ["data of data.txt changed while it was being recorded"]
+    assert [f.message for f in report.findings] == [
+        "data of data.txt changed while it was being recorded"
+    ]
     assert not path_of(tree).exists()
 
 
@@ -542,9 +587,14 @@ def test_a_file_that_the_key_does_not_cover(tree, kit):
     tree.program(text=fake_cuda.source("echo x"))
     tree.write("kernels/001-add/hidden.cuh", "")
     real = (kit.home / "bin" / "nvcc").read_text()
-    kit.script("nvcc", real.replace("text = read(source)", "text = read(source); seen.append('hidden.cuh')"))
+    kit.script(
+        "nvcc",
+        real.replace("text = read(source)", "text = read(source); seen.append('hidden.cuh')"),
+    )
     report, _ = record(tree, kit)
-    assert report.failed == (("001-add/add", "it includes hidden.cuh, which its key does not cover"),)
+    assert report.failed == (
+        ("001-add/add", "it includes hidden.cuh, which its key does not cover"),
+    )
 
 
 # -- interrupted and resumed ---------------------------------------------------
@@ -643,7 +693,10 @@ def test_a_full_disk_keeps_what_was_stored(tree, kit, monkeypatch):
         patch.setattr(store.os, "fsync", full)
         with pytest.raises(RecordError) as caught:
             record(tree, kit)
-    assert caught.value.message == "cannot be written: No space left on device; what stood there is unchanged"
+    assert (
+        caught.value.message
+        == "cannot be written: No space left on device; what stood there is unchanged"
+    )
     assert path_of(tree).read_bytes() == before
     report, _ = record(tree, kit)
     assert report.succeeded
@@ -681,7 +734,9 @@ def test_a_stored_record_that_cannot_be_believed_is_replaced(tree, kit):
     record(tree, kit)
     path_of(tree).write_text(path_of(tree).read_text().replace('"x"', '"y"'))
     _, heard = record(tree, kit)
-    assert "wrote kernels/001-add/evidence/add.h200.json (the stored one was edited" in heard.lines[0]
+    assert (
+        "wrote kernels/001-add/evidence/add.h200.json (the stored one was edited" in heard.lines[0]
+    )
     assert stored(tree)["runs"][0]["stdout"] == ["x"]
 
 
@@ -784,7 +839,10 @@ def test_the_command_when_a_program_fails(tree, kit):
     done = command(tree, kit)
     assert done.returncode == 1
     assert done.stderr == "failed: 001-add/add: run 1 ended with exit status 4\n"
-    assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 0 not recorded on h200; 1 files written"
+    assert (
+        done.stdout.splitlines()[-1]
+        == "0 passed, 1 failed, 0 not recorded on h200; 1 files written"
+    )
 
 
 def test_the_command_with_a_broken_source_beside(tree, kit):

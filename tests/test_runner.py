@@ -52,7 +52,9 @@ def test_the_document_of_a_run(tmp_path):
 
 
 def test_arguments_reach_the_program_as_words(tmp_path):
-    done = run(tmp_path, 'echo "$0"', 'for word in "$@"; do echo "$word"; done', arguments=("a b", "*"))
+    done = run(
+        tmp_path, 'echo "$0"', 'for word in "$@"; do echo "$word"; done', arguments=("a b", "*")
+    )
     assert done.stdout == ("./p", "a b", "*")
 
 
@@ -163,7 +165,9 @@ def test_a_child_in_a_session_of_its_own_is_found_and_killed(tmp_path):
 
 
 def test_a_child_that_let_go_of_the_pipe_is_found_too(tmp_path):
-    done = run(tmp_path, "setsid sleep 300 >/dev/null 2>&1 &", "sleep 0.2", "pgrep -n sleep", timeout=60)
+    done = run(
+        tmp_path, "setsid sleep 300 >/dev/null 2>&1 &", "sleep 0.2", "pgrep -n sleep", timeout=60
+    )
     assert done.problems == ("left a process running",)
     assert dies(int(done.stdout[0]))
 

@@ -10,7 +10,12 @@ from evidence.runner import RunResult
 WORDS = ("./race", "--quick")
 
 # Printed by compute-sanitizer 2025.3.1 on an H200.
-CLEAN = ("========= COMPUTE-SANITIZER", "Result", "  sum   12.5", "========= ERROR SUMMARY: 0 errors")
+CLEAN = (
+    "========= COMPUTE-SANITIZER",
+    "Result",
+    "  sum   12.5",
+    "========= ERROR SUMMARY: 0 errors",
+)
 OUT_OF_BOUNDS = """\
 ========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 4 bytes
@@ -29,7 +34,10 @@ RACE = """\
 =========
 done
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)""".splitlines()
-NO_RACE = ("========= COMPUTE-SANITIZER", "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)")
+NO_RACE = (
+    "========= COMPUTE-SANITIZER",
+    "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)",
+)
 NO_CUDA = (
     "========= COMPUTE-SANITIZER",
     "no cuda here",

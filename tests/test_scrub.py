@@ -17,7 +17,12 @@ HERE = Scrubber(
         ("/tmp", "<tmp>"),
         ("/opt/cuda-13.0", "<cuda>"),
     ],
-    [("node17.example.org", "<host>"), ("node17", "<host>"), ("mira", "<user>"), ("root", "<user>")],
+    [
+        ("node17.example.org", "<host>"),
+        ("node17", "<host>"),
+        ("mira", "<user>"),
+        ("root", "<user>"),
+    ],
 )
 
 
@@ -126,7 +131,11 @@ def test_scrubbing_twice_changes_nothing(text):
     assert HERE.text(once) == once
 
 
-@given(st.lists(st.sampled_from(["/home/mira/course", "/home/mira", "/tmp", "x", " ", os.sep]), max_size=8))
+@given(
+    st.lists(
+        st.sampled_from(["/home/mira/course", "/home/mira", "/tmp", "x", " ", os.sep]), max_size=8
+    )
+)
 def test_what_was_scrubbed_names_no_home(pieces):
     text = HERE.text(" ".join(pieces))
     assert "mira" not in text

@@ -23,7 +23,7 @@ def clean(data: bytes) -> tuple[tuple[str, ...], list[str]]:
         (b"10%\r50%\r100%\n", ("100%",)),
         (b"\x1b[1;31mred\x1b[0m plain\n", ("red plain",)),
         (b"\x1b]0;title\x07text\x1b]8;;x\x1b\\link\n", ("textlink",)),
-        ("µs · 3×\n".encode(), ("µs · 3×",)),
+        ("µs · 3 λ\n".encode(), ("µs · 3 λ",)),
         (b"a\tb\n", ("a\tb",)),
     ],
 )

@@ -32,7 +32,11 @@ def three(tmp_path):
 def test_cuda_home_comes_first(three):
     home, path, site = three
     found = toolchain.find_nvcc({"CUDA_HOME": home, "PATH": path}, site)
-    assert (found.version, found.source, found.path) == ("13.0.1", "CUDA_HOME", Path(home) / "bin/nvcc")
+    assert (found.version, found.source, found.path) == (
+        "13.0.1",
+        "CUDA_HOME",
+        Path(home) / "bin/nvcc",
+    )
 
 
 def test_path_comes_second(three):
@@ -97,7 +101,12 @@ def test_a_toolkit_with_lib64_needs_none(tmp_path):
 
 def test_flags_that_no_build_line_shows_are_dropped():
     env = toolchain.build_environment(
-        {"PATH": "/bin", "NVCC_APPEND_FLAGS": "-G", "NVCC_PREPEND_FLAGS": "-g", "NVCC_CCBIN": "clang"}
+        {
+            "PATH": "/bin",
+            "NVCC_APPEND_FLAGS": "-G",
+            "NVCC_PREPEND_FLAGS": "-g",
+            "NVCC_CCBIN": "clang",
+        }
     )
     assert env == {"PATH": "/bin", "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -139,7 +148,9 @@ def test_packages_that_a_python_program_names(monkeypatch):
         return versions[name]
 
     monkeypatch.setattr(toolchain.importlib.metadata, "version", version)
-    found, wrong = toolchain.package_versions(["torch==2.11.0", "numpy == 2.0.0", "triton", "numpy"])
+    found, wrong = toolchain.package_versions(
+        ["torch==2.11.0", "numpy == 2.0.0", "triton", "numpy"]
+    )
     assert found == versions
     assert wrong == ["package numpy is 2.1.0, the pin is 2.0.0", "package triton is not installed"]
 
@@ -156,6 +167,8 @@ def test_the_wheels_compile_and_link_a_program(tmp_path):
         '#include <cstdio>\n__global__ void one(int *x) { *x = 1; }\nint main() { one<<<1, 1>>>(nullptr); std::puts("linked"); }\n'
     )
     words = [str(found.path), "-arch=sm_90", "-o", "one", "one.cu", *found.link]
-    done = subprocess.run(words, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert os.access(tmp_path / "one", os.X_OK)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,17 +56,14 @@ def accept(project: Project, paths: Iterable[Path]) -> Report:
             refused.append(Finding.of(error, "bad-bundle"))
             continue
         if not entries:
-            refused.append(Finding("bad-bundle", str(path), 1, "holds no record", "record again"))
+            empty = RecordError("holds no record", path=path, fix=bundle.RECORD_AGAIN)
+            refused.append(Finding.of(empty, "bad-bundle"))
         for entry in entries:
             shown = f"{path.name}!{entry.program}.{entry.device}"
             try:
                 program, record = _verify(project, programs, entry, shown)
             except EvidenceError as error:
                 refused.append(_refused(error, entry, shown))
-                continue
-            except (KeyError, TypeError, AttributeError) as error:
-                shape = RecordError(f"is no record: its shape is wrong at {error}")
-                refused.append(_refused(shape, entry, shown))
                 continue
             filed.append(filing.file(project, program, record.data))
             if not record.passed:
@@ -90,7 +89,11 @@ def _verify(
     program = programs.get(entry.program)
     if program is None:
         raise _unknown(project, entry.program)
-    record = store.parse(entry.data, shown)
+    try:
+        record = store.parse(entry.data, shown)
+    except (KeyError, TypeError):
+        raise RecordError("does not follow the schema at device") from None
+    _check_shape(record)
     if (record.program, record.device) != (program.name, entry.device):
         found = f"{record.program} on {record.device}"
         raise RecordError(f"its record is of {found}, not of {program.name} on {entry.device}")
@@ -108,6 +111,20 @@ def _unknown(project: Project, name: str) -> EvidenceError:
         if problem.path.rpartition(".")[0].endswith(name):
             return EvidenceError(problem.message, path=problem.path, line=problem.line)
     return RecordError(f"there is no program {name} in this tree")
+
+
+def _check_shape(record: Record) -> None:
+    """Refuse a record that the rest of the tool could not read."""
+    # Only here: what lies in the tree was written by this tool or is `edited`.
+    import jsonschema  # noqa: PLC0415
+
+    text = importlib.resources.files("evidence").joinpath("evidence.schema.json").read_text("utf-8")
+    error = jsonschema.exceptions.best_match(
+        jsonschema.Draft202012Validator(json.loads(text)).iter_errors(record.data)
+    )
+    if error is not None:
+        place = "/".join(str(piece) for piece in error.absolute_path) or "its top"
+        raise RecordError(f"does not follow the schema at {place}: {error.message[:200]}")
 
 
 def _check_key(program: Program, record: Record) -> None:

@@ -12,8 +12,10 @@ import hashlib
 import io
 import json
 import os
+import struct
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +31,12 @@ MANIFEST = "manifest.json"
 
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # zip's first; the same records make the same file
 _LARGEST = 64 * 2**20  # bytes of one entry, unpacked
-_RECORD_AGAIN = "record it again: evidence record --bundle FILE"
+# What the zip module raises, depending on where a file is damaged.
+_DAMAGED = (
+    zipfile.BadZipFile, EOFError, OSError, NotImplementedError, OverflowError, RuntimeError,
+    ValueError, struct.error, zlib.error,
+)  # fmt: skip
+RECORD_AGAIN = "record it again: evidence record --bundle FILE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +122,13 @@ def read(path: Path) -> list[Entry]:
                 raise _bad(path, f"is damaged: {damaged} does not match its checksum")
             return _entries(path, file)
     except FileNotFoundError:
-        raise _bad(path, "is not there") from None
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError) as error:
+        raise RecordError("is not there", path=path, fix="give the bundle's path") from None
+    except _DAMAGED as error:
         raise _bad(path, f"is no bundle or is truncated: {error}") from None
 
 
 def _bad(path: Path, message: str) -> RecordError:
-    return RecordError(message, path=path, fix=_RECORD_AGAIN)
+    return RecordError(message, path=path, fix=RECORD_AGAIN)
 
 
 def _check_names(path: Path, file: zipfile.ZipFile) -> None:

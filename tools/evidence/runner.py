@@ -153,6 +153,8 @@ def run(todo: Task) -> RunResult:
     else:
         return result
     finally:
+        # Whatever interrupts this tool, and when: nothing may go on running.
+        processes.kill_of(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -173,7 +175,6 @@ def _run_in(todo: Task, work: Path, environment: dict[str, str], mark: str) -> R
     try:
         reader.read()
     finally:
-        # Also when this tool is interrupted: nothing may go on running.
         if process.poll() is None:
             _kill_group(process)
         for stream in (process.stdout, process.stderr):
