@@ -11,35 +11,27 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree.ElementTree import Element, SubElement
 
 from markdown.inlinepatterns import InlineProcessor
 from markdown.postprocessors import Postprocessor
 from markdown.preprocessors import Preprocessor
 from markdown.treeprocessors import Treeprocessor
-from markdown.util import ETX, STX, AtomicString
+from markdown.util import STX, AtomicString
 from pymdownx.blocks import BlocksExtension
-from pymdownx.blocks.block import Block
 
 from evidence.errors import EvidenceError
 from evidence.findings import failing
-from evidence.pages import host, render
+from evidence.pages import blocks, host, marks
 from evidence.pages.rendering import Rendering
 from evidence.pages.scan import BLOCKS
-from evidence.pages.shown import Claim, Failed
 
 if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
     from markdown import Markdown
     from pymdownx.blocks import BlocksProcessor
 
-_MARK = re.compile(f"{STX}ev:([0-9]+){ETX}")
-_BLOCK_MARK = re.compile(rf"/{{3,}} [a-z]+ \| {STX}ev:([0-9]+){ETX}")
 _LEFT_OVER = re.compile(r"(?:^|\n)/{3,} *(?:" + "|".join(BLOCKS) + r")\b|\[[=!]\s")
-
-
-def mark(index: int) -> str:
-    """Return the mark that stands for a page's directive until it is rendered."""
-    return f"{STX}ev:{index}{ETX}"
 
 
 class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has no types
@@ -63,7 +55,7 @@ class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has 
     def extendMarkdownBlocks(self, md: Markdown, block_mgr: BlocksProcessor) -> None:  # noqa: N802
         """Register everything with a Markdown instance."""
         md.registerExtension(self)
-        for kind in (CodeBlock, OutputBlock, ClaimBlock):
+        for kind in blocks.KINDS:
             block_mgr.register(kind, {"extension": self})
         # After white space is normalised (30), before fences are taken out (25).
         md.preprocessors.register(_LookUp(md, self), "evidence", 28)
@@ -122,93 +114,19 @@ def _marked(page: Rendering) -> str:
         pieces.append(scanned.text[position : item.start])
         if item.head.startswith("/"):
             slashes = len(item.head) - len(item.head.lstrip("/"))
-            pieces.append(f"{'/' * slashes} {item.kind} | {mark(index)}")
+            pieces.append(f"{'/' * slashes} {item.kind} | {marks.mark(index)}")
         else:
-            pieces.append(mark(index))
+            pieces.append(marks.mark(index))
         position = item.end
     pieces.append(scanned.text[position:])
     return "".join(pieces)
-
-
-class _Shown(Block):  # type: ignore[misc]  # the base has no types
-    """A block of ours; its argument is the mark of what it shows."""
-
-    ARGUMENT = True
-
-    def on_init(self) -> None:
-        """Start without a directive."""
-        self.index = -1
-
-    def on_validate(self, parent: Element) -> bool:
-        """Accept a mark as argument, and nothing else."""
-        del parent
-        match = _MARK.fullmatch(self.argument or "")
-        self.index = int(match[1]) if match else -1
-        return match is not None
-
-    @property
-    def page(self) -> Rendering:
-        """Return the page that is being rendered."""
-        page: Rendering = self.config["extension"].rendering
-        return page
-
-    def on_create(self, parent: Element) -> Element:
-        """Put the finished HTML in place."""
-        element = SubElement(parent, "div", {"class": "ev-block"})
-        html = self.page.block(self.index)
-        element.text = AtomicString(self.md.htmlStash.store(html))
-        return element
-
-
-class CodeBlock(_Shown):
-    """`/// code | attention.cu:online-update`."""
-
-    NAME = "code"
-
-
-class OutputBlock(_Shown):
-    """`/// output | 097-attention`."""
-
-    NAME = "output"
-
-
-class ClaimBlock(_Shown):
-    """`/// claim`, an expression and a sentence."""
-
-    NAME = "claim"
-
-    def on_create(self, parent: Element) -> Element:
-        """Make the frame: mark, sentence."""
-        shown = self.page.item(self.index)
-        if isinstance(shown, Failed):
-            element = SubElement(parent, "div", {"class": "ev-claim ev-fails"})
-            sign = "✗"
-        elif isinstance(shown, Claim):
-            element = SubElement(parent, "div", {"class": render.claim_class(shown)})
-            sign = render.claim_sign(shown)
-        else:
-            raise TypeError(shown)
-        mark = SubElement(element, "span", {"class": "ev-sign", "aria-hidden": "true"})
-        mark.text = AtomicString(sign)
-        self.said = SubElement(element, "div", {"class": "ev-said"})
-        return element
-
-    def on_add(self, block: Element) -> Element:
-        """Lead the content into the sentence's element."""
-        del block
-        return self.said
-
-    def on_end(self, block: Element) -> None:
-        """Add the folded part behind the sentence."""
-        more = SubElement(block, "div", {"class": "ev-more"})
-        more.text = AtomicString(self.md.htmlStash.store(self.page.claim(self.index)))
 
 
 class _Number(InlineProcessor):
     """Turns a mark in a sentence into its number."""
 
     def __init__(self, extension: EvidenceExtension, md: Markdown) -> None:
-        super().__init__(_MARK.pattern, md)
+        super().__init__(marks.MARK.pattern, md)
         self.extension = extension
 
     def handleMatch(  # type: ignore[override]  # noqa: N802
@@ -232,8 +150,8 @@ class _Restore(Treeprocessor):
 
     def restored(self, text: str) -> str:
         items = self.extension.rendering.bound.page.scan.items
-        text = _BLOCK_MARK.sub(lambda m: items[int(m[1])].head, text)
-        return _MARK.sub(lambda m: items[int(m[1])].head, text)
+        text = marks.BLOCK.sub(lambda m: items[int(m[1])].head, text)
+        return marks.MARK.sub(lambda m: items[int(m[1])].head, text)
 
 
 class _Tidy(Treeprocessor):
@@ -275,15 +193,15 @@ class _Finish(Postprocessor):
 
     def run(self, text: str) -> str:
         page = self.extension.rendering
-        for left in _BLOCK_MARK.finditer(text):
+        for left in marks.BLOCK.finditer(text):
             item = page.bound.page.scan.items[int(left[1])]
             self.extension.refuse(
                 f"`{item.head.splitlines()[0]}` stands in raw HTML, where no block is read",
                 item.line,
                 'add markdown="1" to the HTML element around it',
             )
-        text = _BLOCK_MARK.sub("", text)
-        text = _MARK.sub(lambda m: page.plain(int(m[1])), text)
+        text = marks.BLOCK.sub("", text)
+        text = marks.MARK.sub(lambda m: page.plain(int(m[1])), text)
         return page.banner() + text
 
 

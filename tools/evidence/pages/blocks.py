@@ -1,0 +1,87 @@
+"""Our blocks: code, output and claims, as pymdownx.blocks wants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, SubElement
+
+from markdown.util import AtomicString
+from pymdownx.blocks.block import Block
+
+from evidence.pages import marks, render
+from evidence.pages.shown import Claim
+
+if TYPE_CHECKING:
+    from evidence.pages.rendering import Rendering
+
+
+class _Shown(Block):  # type: ignore[misc]  # the base has no types
+    """A block of ours; its argument is the mark of what it shows."""
+
+    ARGUMENT = True
+
+    def on_init(self) -> None:
+        """Start without a directive."""
+        self.index = -1
+
+    def on_validate(self, parent: Element) -> bool:
+        """Accept a mark as argument, and nothing else."""
+        del parent
+        match = marks.MARK.fullmatch(self.argument or "")
+        self.index = int(match[1]) if match else -1
+        return match is not None
+
+    @property
+    def page(self) -> Rendering:
+        """Return the page that is being rendered."""
+        page: Rendering = self.config["extension"].rendering
+        return page
+
+    def on_create(self, parent: Element) -> Element:
+        """Put the finished HTML in place."""
+        element = SubElement(parent, "div", {"class": "ev-block"})
+        html = self.page.block(self.index)
+        element.text = AtomicString(self.md.htmlStash.store(html))
+        return element
+
+
+class CodeBlock(_Shown):
+    """`/// code | attention.cu:online-update`."""
+
+    NAME = "code"
+
+
+class OutputBlock(_Shown):
+    """`/// output | 097-attention`."""
+
+    NAME = "output"
+
+
+class ClaimBlock(_Shown):
+    """`/// claim`, an expression and a sentence."""
+
+    NAME = "claim"
+
+    def on_create(self, parent: Element) -> Element:
+        """Make the frame: mark, sentence."""
+        shown = self.page.item(self.index)
+        kind, sign = "ev-claim ev-fails", "✗"
+        if isinstance(shown, Claim):
+            kind, sign = render.claim_class(shown), render.claim_sign(shown)
+        element = SubElement(parent, "div", {"class": kind})
+        SubElement(element, "span", {"class": "ev-sign", "aria-hidden": "true"}).text = sign
+        self.said = SubElement(element, "div", {"class": "ev-said"})
+        return element
+
+    def on_add(self, block: Element) -> Element:
+        """Lead the content into the sentence's element."""
+        del block
+        return self.said
+
+    def on_end(self, block: Element) -> None:
+        """Add the folded part behind the sentence."""
+        more = SubElement(block, "div", {"class": "ev-more"})
+        more.text = AtomicString(self.md.htmlStash.store(self.page.claim(self.index)))
+
+
+KINDS = (CodeBlock, OutputBlock, ClaimBlock)
