@@ -82,13 +82,14 @@ def supported(q: Quantity) -> int | None:
     """
     if q.exact and q.text is not None:
         return _last_place(q.text)
-    size = q.resolution if q.exact else max((q.high - q.low) / 2, q.resolution)
-    if size == 0 or not math.isfinite(size):
+    if not math.isfinite(q.high - q.low):
+        return _last_place(q.text or "0")
+    # In decimals: as floats, half of 0.3 - 0.1 is a little less than 0.1.
+    half = (_decimal(q.high) - _decimal(q.low)) / 2
+    size = max(half, _decimal(q.resolution))
+    if not size:
         return _float_place(_decimal(q.median))
-    place = _exponent(_decimal(size))
-    if q.median:
-        place = min(place, _exponent(_decimal(q.median)))
-    return place
+    return min(_exponent(size), _exponent(_decimal(q.median)))
 
 
 def spread(q: Quantity) -> str:
@@ -130,7 +131,7 @@ def _asked(number: Decimal, count: int, kind: str) -> int:
 
 
 def _too_many(q: Quantity, fmt: str, place: int) -> str:
-    if q.low != q.high:
+    if spread(q):
         why = f"its band, {spread(q)}, supports {_name(place)}"
     elif q.text is not None:
         why = f"it is printed as {q.text}"
@@ -188,7 +189,7 @@ def _last_place(text: str) -> int:
 
 def _rounded(number: Decimal, place: int) -> Decimal:
     with localcontext() as context:
-        context.prec = 400  # of a float's 308 digits and their decimals
+        context.prec = 800  # more digits than lie between the ends of the floats
         return number.quantize(Decimal(1).scaleb(place), rounding=ROUND_HALF_EVEN)
 
 
