@@ -112,7 +112,7 @@ CLAIM = "/// claim\n    expect: {}\nIt holds.\n///"
         (
             "[= naive + ]",
             0,
-            "bad-expression: column 1 of `naive +`: the expression cannot be read here — use numbers, names, "
+            "bad-expression: `naive +` cannot be read as an expression — use numbers, names, "
             "+ - * / **, comparisons, and, min, max, abs",
         ),
         (
@@ -162,6 +162,12 @@ CLAIM = "/// claim\n    expect: {}\nIt holds.\n///"
             CLAIM.format("online < naive"),
             1,
             "claim-fails: `online < naive` does not hold on h200: 2.02 ms < 1.02 ms — correct the "
+            "sentence, or say `fails_on: h200`",
+        ),
+        (
+            CLAIM.format("online > naive\n    margin: 99 %"),
+            1,
+            "claim-fails: `online > naive` does not hold on h200: 2.02 ms > 1.02 ms — correct the "
             "sentence, or say `fails_on: h200`",
         ),
         (
@@ -228,6 +234,17 @@ def test_an_address_without_a_program(recorded: Tree) -> None:
     front = "---\nvalues:\n  t: case-n-256/naive/time\n---\n\n"
     assert found(recorded, "[= t ]", front=front, rest="/// code | add.cu:greeting\n///") == [
         "docs/page.md:3: unknown-program: `t: case-n-256/naive/time` does not say which program "
+        "it is about — write `t: program:case-n-256/naive/time`"
+    ]
+
+
+def test_an_address_without_a_program_on_a_page_about_two(recorded: Tree) -> None:
+    recorded.program("002-sub", "sub")
+    recorded.record("002-sub/sub", stdout=RUNS)
+    front = "---\nprograms: [1, 2]\nvalues:\n  t: case-n-256/naive/time\n---\n\n"
+    shown = "/// code | add.cu:greeting\n///\n\n/// code | sub.cu:greeting\n///"
+    assert found(recorded, "[= t ]", front=front, rest=shown) == [
+        "docs/page.md:4: unknown-program: `t: case-n-256/naive/time` does not say which program "
         "it is about — write `t: program:case-n-256/naive/time`"
     ]
 

@@ -106,6 +106,15 @@ def test_a_number_that_was_calculated_shows_how(recorded: Tree) -> None:
     )
 
 
+def test_a_number_that_was_picked_shows_what_it_was_picked_from(recorded: Tree) -> None:
+    more = [[*run, "case n = 512", "  time    9.00 ms"] for run in RUNS]
+    recorded.record(stdout=more)
+    front = FRONT.replace("case-n-256/time", "case-n-*/time")
+    assert convert(recorded, "[= min(time) ]", front=front) == (
+        f"<p>{value('1.1 ms', expression='min(time)', sources=[SOURCE])}</p>"
+    )
+
+
 def test_exact_numbers(recorded: Tree) -> None:
     moved = {"address": "001-add/add: case-n-256/bytes", "what": "1024 B, the same in all 3 runs"}
     stack = {

@@ -61,8 +61,9 @@ class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has 
         md.preprocessors.register(_LookUp(md, self), "evidence", 28)
         # Above references and links; code spans hold no marks.
         md.inlinePatterns.register(_Number(self, md), "evidence", 185)
-        # Before code is highlighted (30).
+        # Before code is highlighted (30), and again for code spans (inline: 20).
         md.treeprocessors.register(_Restore(md, self), "evidence_code", 31)
+        md.treeprocessors.register(_Restore(md, self), "evidence_spans", 19.5)
         # After inline patterns (20).
         md.treeprocessors.register(_Tidy(md, self), "evidence_tidy", 19)
         md.postprocessors.register(_Finish(md, self), "evidence", -10)
@@ -146,9 +147,9 @@ class _Restore(Treeprocessor):
     def run(self, root: Element) -> None:
         for element in root.iter("code"):
             if element.text and STX in element.text:
-                element.text = AtomicString(self.restored(element.text))
+                element.text = AtomicString(self._restored(element.text))
 
-    def restored(self, text: str) -> str:
+    def _restored(self, text: str) -> str:
         items = self.extension.rendering.bound.page.scan.items
         text = marks.BLOCK.sub(lambda m: items[int(m[1])].head, text)
         return marks.MARK.sub(lambda m: items[int(m[1])].head, text)

@@ -98,20 +98,19 @@ class _Classifier:
             yield line
 
     def _one(self, line: Line, is_fenced: bool) -> None:
-        if not line.rest.strip():
+        if line.rest.strip() and line.index >= self.skip:
+            self._enter(line)
+        if line.index < self.skip:
+            line.kind = "code"
+        elif is_fenced:
+            line.kind = "code"
+            self.blank = self.code = self.heading = False
+        elif not line.rest.strip():
             line.kind = "blank"
             self.heading = self.listing = False
-            if not is_fenced:
-                self.blank = True
-        elif line.index < self.skip:
-            line.kind = "code"
+            self.blank = True
         else:
-            self._enter(line)
-            if is_fenced:
-                line.kind = "code"
-                self.blank = self.code = self.heading = False
-            else:
-                self._read(line)
+            self._read(line)
         line.inside = tuple(level.line for level in self.stack if level.kind == "block")
 
     def _enter(self, line: Line) -> None:
@@ -128,11 +127,17 @@ class _Classifier:
                     break
                 position += len(_INDENT)
             kept += 1
-        if kept < len(self.stack):
+        if kept < len(self.stack) and not self._goes_on(kept, line.rest[position:]):
             line.left = self._drop(kept)
-            line.breaks = True
+            line.breaks = self.blank or bool(line.left)
             self.code = False
         self._advance(line, position)
+
+    def _goes_on(self, depth: int, rest: str) -> bool:
+        """Whether a quoted paragraph goes on in a line that is not quoted."""
+        quotes = all(level.kind == "quote" for level in self.stack[depth:])
+        begins = any(what.match(rest) for what in (_START, _END, _OPENER, _HEADING, _NOTE, _RAW))
+        return quotes and not self.blank and not begins
 
     def _drop(self, depth: int) -> tuple[int, ...]:
         left = tuple(level.line for level in self.stack[depth:] if level.kind == "block")
