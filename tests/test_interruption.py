@@ -10,13 +10,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import evidence
 import fake_cuda
-from evidence import recorder, store
+from evidence import processes, recorder, runner, store
 from evidence.trial import Request
 from recording import path_of, record, stored
 
@@ -87,6 +88,8 @@ class Victim:
         )  # fmt: skip
 
     def reset(self) -> None:
+        # What the last child left would move the points of the next one.
+        processes.kill_orphans(Path(tempfile.gettempdir()), runner.PREFIX)
         for folder, data in self.old.items():
             path_of(self.tree, folder, "p").write_bytes(data)
             for left in path_of(self.tree, folder, "p").parent.glob(".*"):
@@ -105,6 +108,7 @@ class Victim:
         assert whole.returncode == 0, whole.stderr
         total = int(whole.stdout)
         assert total > POINTS
+
         seen = []
         for number in range(POINTS):
             self.reset()
@@ -177,12 +181,9 @@ def test_a_killed_recorder_leaves_no_program_running(tree, kit, tmp_path):
     flag = tmp_path / "pid"
     tree.program(text=fake_cuda.source(f"echo $$ >{flag}", "sleep 300"))
     script = (
-        "import sys; sys.path[:0] = {paths!r}\nfrom pathlib import Path\n"
+        f"import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(evidence.__file__).parent.parent)]!r}\nfrom pathlib import Path\n"
         "import conftest, fake_cuda, recording\n"
-        "recording.record(conftest.Tree(Path({root!r})), fake_cuda.Toolkit(Path({home!r})))\n"
-    ).format(
-        paths=[str(Path(__file__).parent), str(Path(evidence.__file__).parent.parent)],
-        root=str(tree.root), home=str(kit.home),
+        f"recording.record(conftest.Tree(Path({str(tree.root)!r})), fake_cuda.Toolkit(Path({str(kit.home)!r})))\n"
     )  # fmt: skip
     child = subprocess.Popen(
         [sys.executable, "-c", script], env={**os.environ, **kit.environ},

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -159,15 +160,13 @@ def test_a_child_that_holds_the_pipe_is_found_and_killed(tmp_path):
 
 
 def test_a_child_in_a_session_of_its_own_is_found_and_killed(tmp_path):
-    done = run(tmp_path, "setsid sleep 300 &", "sleep 0.2", "pgrep -n sleep", timeout=60)
+    done = run(tmp_path, "setsid sleep 300 &", "echo $!", "sleep 0.2", timeout=60)
     assert done.problems == ("left a process running that held its output open",)
     assert dies(int(done.stdout[0]))
 
 
 def test_a_child_that_let_go_of_the_pipe_is_found_too(tmp_path):
-    done = run(
-        tmp_path, "setsid sleep 300 >/dev/null 2>&1 &", "sleep 0.2", "pgrep -n sleep", timeout=60
-    )
+    done = run(tmp_path, "setsid sleep 300 >/dev/null 2>&1 &", "echo $!", "sleep 0.2", timeout=60)
     assert done.problems == ("left a process running",)
     assert dies(int(done.stdout[0]))
 
@@ -209,3 +208,39 @@ def test_the_environment_of_this_process_is_not_touched(tmp_path):
     before = dict(os.environ)
     run(tmp_path, "true")
     assert dict(os.environ) == before
+
+
+def sleeper(folder: Path) -> subprocess.Popen:
+    environment = {"HOME": f"{folder}/home", "PATH": os.environ["PATH"]}
+    return subprocess.Popen(["sleep", "300"], env=environment)
+
+
+def test_what_a_killed_recorder_left_running_is_ended(tmp_path):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    orphaned = tmp_path / f"run-{gone.pid}-abc"
+    other = tmp_path / f"run-{os.getpid()}-abc"
+    unnamed = tmp_path / "run-abc"
+    for folder in (orphaned, other, unnamed):
+        folder.mkdir()
+    children = [sleeper(folder) for folder in (orphaned, other, unnamed)]
+    assert processes.kill_orphans(tmp_path, "run-") == 1
+    assert children[0].wait(timeout=5) == -signal.SIGKILL
+    assert [child.poll() for child in children[1:]] == [None, None]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([other.name, unnamed.name])
+    for child in children[1:]:
+        child.kill()
+        child.wait()
+
+
+def test_a_runs_folder_is_named_after_this_process(tmp_path, monkeypatch):
+    names = []
+    real = runner.tempfile.mkdtemp
+
+    def mkdtemp(prefix):
+        names.append(prefix)
+        return real(prefix=prefix)
+
+    monkeypatch.setattr(runner.tempfile, "mkdtemp", mkdtemp)
+    run(tmp_path, "true")
+    assert names == [f"evidence-run-{os.getpid()}-"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,28 @@ def kill_of(folder: str) -> list[int]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
     return found
+
+
+def kill_orphans(folders: Path, prefix: str) -> int:
+    """Kill what recordings left running that were killed themselves.
+
+    A run's folder is named after the recorder's process, so that an orphan is
+    told from a program of another recording that goes on.
+
+    Args:
+        folders: The folder of run folders.
+        prefix: How their names begin, before the recorder's process number.
+
+    Returns:
+        How many processes were killed.
+    """
+    count = 0
+    for folder in folders.glob(f"{prefix}*-*"):
+        owner = folder.name.removeprefix(prefix).split("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            count += len(kill_of(os.path.realpath(folder)))
+            shutil.rmtree(folder, ignore_errors=True)
+    return count
 
 
 def _processes(folder: str) -> Iterator[int]:

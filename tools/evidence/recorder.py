@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evidence import (
@@ -12,6 +14,8 @@ from evidence import (
     filing,
     key,
     outcome,
+    processes,
+    runner,
     states,
     store,
     toolchain,
@@ -25,7 +29,6 @@ from evidence.staging import Staging, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from evidence.compiling import Compilation
     from evidence.document import Origin
@@ -113,6 +116,9 @@ def record(
     if machine.nvcc is None and any(p.language == "cuda" for p in programs):
         raise ToolchainError(machine.nvcc_missing)
     with machines.reserved(machine.device):
+        orphans = processes.kill_orphans(Path(tempfile.gettempdir()), runner.PREFIX)
+        if orphans:
+            reporter.say(f"ended {orphans} programs that a killed recording had left running")
         session = _Session(project, machine, request, reporter, where, target)
         if restart:
             session.staging.clear()

@@ -131,7 +131,8 @@ def run(todo: Task) -> RunResult:
     Raises:
         ToolchainError: The process could not be started at all.
     """
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX)))
+    name = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
+    folder = Path(os.path.realpath(name))
     try:
         work, home = folder / "work", folder / "home"
         work.mkdir()
