@@ -133,6 +133,7 @@ def indented(text: str, by: int) -> str:
         (f"???+ note\n{indented(CODE, 4)}", 2),
         (f"- item\n\n{indented(CODE, 4)}", 3),
         (f"1. item\n\n{indented(CODE, 4)}", 3),
+        (f'=== "Tab"\n\n    text\n- item\n\n{indented(CODE, 4)}', 6),
         (f"- item\n    - inner\n\n{indented(CODE, 8)}", 4),
         (f'- item\n\n    === "Tab"\n\n{indented(CODE, 8)}', 5),
         (f"[^1]: note\n\n{indented(CODE, 4)}", 3),
@@ -226,6 +227,11 @@ def test_an_expression_is_taken_as_it_is_written() -> None:
         (
             "//// code | a.cu:b\n///",
             "1: `//// code` is not closed — end it with a line `////` at the same indentation",
+        ),
+        (
+            "text\n    /// code | a.cu:b\n    ///",
+            "2: `/// code` stands inside a paragraph, where no block begins — put a blank line "
+            "above, and indent it as far as the text around it",
         ),
         ("/// code\n///", "1: `/// code` lacks its argument — write `/// code | file.cu:region`"),
         ("/// output\n///", "1: `/// output` lacks its argument — write `/// output | program`"),

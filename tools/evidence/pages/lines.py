@@ -20,7 +20,7 @@ Kind = Literal["text", "blank", "code", "start", "option", "end"]
 
 _INDENT = "    "
 _QUOTE = re.compile(r" {0,3}> ?")
-_LIST = re.compile(r" {0,3}(?:[*+-]|\d+\.) +(?=\S)")
+_LIST = re.compile(r" {0,3}(?:[*+-]|\d+\.) +")
 _OPENER = re.compile(r"!!! ?[\w-]|\?\?\?\+? ?[\w-]|={3}[+!]* +\"")
 _NOTE = re.compile(r" {0,3}(?:\[\^[^\]\n]+\]:|: {1,3}(?=\S))")
 _START = re.compile(r" {0,3}(/{3,}) *([\w-]+) *(?:\| *(.*?) *)?$")
@@ -131,6 +131,7 @@ class _Classifier:
             line.left = self._drop(kept)
             line.breaks = self.blank or bool(line.left)
             self.code = False
+            self.listing = True  # a list may begin where a container ends
         self._advance(line, position)
 
     def _goes_on(self, depth: int, rest: str) -> bool:

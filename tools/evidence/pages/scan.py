@@ -9,6 +9,7 @@ so neither can see a directive that the other overlooks.
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass, field
 
 from evidence.pages import inline, lines
@@ -24,6 +25,7 @@ BLOCKS: dict[str, tuple[str, ...]] = {
 ARGUMENTS = {"code": "file.cu:region", "output": "program"}
 """Blocks that take an argument, and what it looks like."""
 
+_INDENTED = re.compile(rf" *(/{{3,}} *(?:{'|'.join(BLOCKS)}))(?: *\||$)")
 # Blocks of other extensions whose names could be taken for ours.
 _FOREIGN = ("admonition", "caption", "details", "html", "note", "tab")
 
@@ -153,7 +155,17 @@ class _Reader:
             if draft is not None:
                 self._finish(draft)
         elif line.kind == "text":
-            self.paragraph.append(line)
+            self._text(line)
+
+    def _text(self, line: lines.Line) -> None:
+        self.paragraph.append(line)
+        match = _INDENTED.match(line.rest)
+        if match is not None:
+            self._problem(
+                self.first + line.index,
+                f"`{match[1]}` stands inside a paragraph, where no block begins",
+                "put a blank line above, and indent it as far as the text around it",
+            )
 
     def _problem(self, line: int, message: str, fix: str) -> None:
         self.problems.append(Problem(line, message, fix))
