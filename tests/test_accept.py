@@ -244,6 +244,7 @@ def test_the_record_of_a_program_that_failed_is_taken_and_said(tree, kit, tmp_pa
         0,
         [
             "wrote kernels/001-add/evidence/add.h200.json (first record on this device)",
+            "wrote kernels/001-add/README.md",
             "1 taken, 0 refused",
             "warning: 001-add/add failed when it was recorded",
         ],
@@ -262,6 +263,7 @@ def test_the_command(tree, made, capsys):
         0,
         [
             "wrote kernels/001-add/evidence/add.h200.json (first record on this device)",
+            "wrote kernels/001-add/README.md",
             "1 taken, 0 refused",
         ],
     )

@@ -824,6 +824,7 @@ def test_the_command(tree, kit):
         "recording: 1",
         "[0/1] 001-add/add: beginning",
         "001-add/add: passed; wrote kernels/001-add/evidence/add.h200.json (first record on this device)",
+        "wrote kernels/001-add/README.md",
         "1 passed, 0 failed, 0 not recorded on h200; 1 files written",
     ]
     done = command(tree, kit, "--runs", "2")

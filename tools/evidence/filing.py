@@ -54,7 +54,7 @@ def file(project: Project, program: Program, data: dict[str, Any]) -> Filed:
         except RecordError as error:
             # It could not be believed anyway; now it is replaced.
             damaged = f"the stored one {error.message}"
-    merged = store.merge(old, _with_kept_steps(old, data, program))
+    merged = store.merge(old, _with_kept_steps(old, data, program), program.plan.values)
     if merged.text is None:
         return Filed(shown, written=False, reasons=("nothing changed",))
     store.write(path, merged.text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evidence import accept, project
+from evidence import accept, project, readme
 
 
 @click.command("accept")
@@ -17,11 +17,14 @@ def command(start: Path | None, bundles: tuple[Path, ...]) -> int:
 
     A record is taken only if it was made from the sources of this tree.
     """
-    report = accept.accept(project.load(start), bundles)
+    found = project.load(start)
+    report = accept.accept(found, bundles)
     for filed in report.filed:
         click.echo(filed.explain())
         for change in filed.drift:
             click.echo(f"  drift: {change}")
+    for path in readme.write_all(found) if report.filed else ():
+        click.echo(f"wrote {path}")
     for name in report.failed:
         click.echo(f"warning: {name} failed when it was recorded", err=True)
     for finding in report.refused:

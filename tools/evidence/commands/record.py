@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evidence import document, machine, project, recorder, toolchain
+from evidence import document, machine, project, readme, recorder, toolchain
 from evidence.device import LocalGpu
 from evidence.progress import reporter
 from evidence.trial import Request
@@ -71,6 +71,9 @@ def command(
         reporter=reporter(), where=document.origin(found.root, commit), target=bundle,
         restart=force,
     )  # fmt: skip
+    # A bundle is accepted elsewhere; the READMEs are written there.
+    for path in readme.write_all(found) if bundle is None and report.written else ():
+        click.echo(f"wrote {path}")
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
     for name, reasons in report.failed:
