@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from evidence import intervals
 from evidence.addresses import AbsentError, resolve
 from evidence.errors import ExpressionError
-from evidence.evaluation import OPERATORS, Evaluator
+from evidence.evaluation import OPERATORS, SIGNS, Evaluator
 from evidence.quantities import Bound, Quantity, bind, of
 from evidence.verdicts import Comparison, Verdict
 
@@ -86,9 +86,9 @@ def parse(text: str) -> Expression:
     names = tuple(_names(flat))
     try:
         tree = ast.parse(flat, mode="eval").body
-    except (SyntaxError, MemoryError, RecursionError) as error:
-        column = min(getattr(error, "offset", None) or 1, len(flat))
-        _wrong(flat, column, "the expression cannot be read here")
+    except (SyntaxError, MemoryError, RecursionError):
+        # Where Python sees the mistake differs from version to version.
+        raise ExpressionError(f"`{flat}` cannot be read as an expression", fix=_ALLOWED) from None
     expression = Expression(flat, names, isinstance(tree, ast.Compare | ast.BoolOp), tree)
     _Checker(flat).check(tree, 0, claim=True)
     return expression
@@ -112,10 +112,13 @@ def evaluate(expression: Expression, names: Mapping[str, Bound]) -> Quantity:
         _wrong(
             expression.text,
             1,
-            f"this is {len(result)} numbers ({', '.join(t.key for t in result)})",
+            f"this is a vector of {len(result)} ({', '.join(t.key for t in result)})",
             "choose one with min(…) or max(…), or by its full address",
         )
-    return intervals.to_quantity(result)
+    try:
+        return intervals.to_quantity(result)
+    except ExpressionError as error:
+        _wrong(expression.text, 1, error.message, error.fix or "")
 
 
 def judge(expression: Expression, names: Mapping[str, Bound], *, margin: float = 0.0) -> Verdict:
@@ -193,6 +196,9 @@ class _Checker:
     def _claim(self, node: ast.BoolOp | ast.Compare, depth: int, *, allowed: bool) -> None:
         if not allowed:
             self._refuse(node, "a comparison stands inside a number", "compare outermost")
+        operators = [node.op] if isinstance(node, ast.BoolOp) else node.ops
+        if any(type(operator) not in (ast.And, *SIGNS) for operator in operators):
+            self._refuse(node, "this operator is not allowed")
         if isinstance(node, ast.BoolOp):
             for part in node.values:
                 if not isinstance(part, ast.BoolOp | ast.Compare):

@@ -157,7 +157,7 @@ def multiply(a: Term, b: Term) -> Term:
 
 
 def divide(a: Term, b: Term) -> Term:
-    """Return a / b; a plain number if both have one unit.
+    """Return a / b, in the quotient of the units; a literal below changes no unit.
 
     Raises:
         ExpressionError: The divisor's band holds zero.
@@ -166,9 +166,7 @@ def divide(a: Term, b: Term) -> Term:
         b = replace(b, ends=Ends(Fraction(1), Fraction(1), Fraction(1)))
     if b.ends.low <= 0 <= b.ends.high:
         raise ExpressionError(_zero(b.ends), fix="compare products instead")
-    if units.same(a.unit, b.unit):
-        unit = ""
-    elif b.literal:
+    if b.literal:
         unit = a.unit
     else:
         a, b = hundredths(a), hundredths(b)
@@ -189,8 +187,7 @@ def power(a: Term, exponent: int) -> Term:
         if a.ends.low < 0 < a.ends.high:
             low = Fraction(0)
     size = exponent * abs(a.ends.median) ** (exponent - 1) * a.resolution
-    unit = units.power(a.unit, exponent) if exponent > 1 else a.unit
-    return _made([median, low, high], unit, size, [a])
+    return _made([median, low, high], units.power(a.unit, exponent), size, [a])
 
 
 def negative(a: Term) -> Term:
@@ -219,7 +216,7 @@ def extreme(terms: Sequence[Term], pick: Callable[[list[Fraction]], Fraction]) -
     ends = [pick([t.ends[i] for t in level]) for i in range(3)]
     made = _made(ends, level[0].unit, max(t.resolution for t in level), level)
     for t in level:
-        if t.ends == made.ends and not t.literal:
+        if t.ends == made.ends:
             return replace(made, text=t.text, resolution=t.resolution, key=t.key)
     return made
 
