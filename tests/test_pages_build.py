@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -300,6 +302,17 @@ def test_a_page_outside_of_mkdocs_is_known_by_zensical(site: Tree) -> None:
         md.convert(body.replace("takes [= time ]", "takes [= tme ]"))
 
 
+def test_the_same_site_under_properdocs(site: Tree) -> None:
+    pytest.importorskip("properdocs", reason="ProperDocs is not installed: pip install properdocs")
+    command = [sys.executable, "-m", "properdocs", "build", "--strict", "-f", "mkdocs.yml"]
+    assert subprocess.run(command, cwd=site.root, check=False, capture_output=True).returncode == 0
+    assert "1.25" in page(site)
+    break_claim(site)
+    done = subprocess.run(command, cwd=site.root, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert BROKEN[break_claim] in done.stderr
+
+
 def test_one_build_reads_the_project_once(site: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     from evidence import project
 
@@ -323,3 +336,28 @@ def test_the_site_of_the_project_itself_has_everything_it_links_to() -> None:
     for name in ("notebook.css", "evidence.css", "evidence.js"):
         text = (root / "docs/assets" / name).read_text(encoding="utf-8")
         assert re.findall(r"https?:", text) == []
+
+
+@pytest.mark.slow
+def test_the_site_of_the_project_itself(tmp_path: Path) -> None:
+    """It builds strictly, holds no unread directive, and asks nobody else for anything."""
+    file = str(Path(__file__).parent.parent / "mkdocs.yml")
+    arguments = ["build", "--strict", "-q", "-f", file, "-d", str(tmp_path / "site")]
+    result = CliRunner().invoke(mkdocs.cli, arguments)
+    assert (result.exit_code, result.output) == (0, "")
+    asked = re.compile(
+        r'<(?:script|link|img|iframe|source|object)\b[^>]*(?:src|href)="(https?:[^"]+)'
+    )
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    numbers = 0
+    for path in pages:
+        html = path.read_text(encoding="utf-8")
+        numbers += html.count('class="ev-value"')
+        assert asked.findall(html) == []
+        assert "\x02" not in html
+        prose = re.sub(r"<(code|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
+        assert re.findall(r"\[[=!] |/// (?:code|output|claim)", prose) == []
+    for path in (tmp_path / "site").rglob("*.css"):
+        assert re.findall(r"url\(\s*[\"']?https?:[^)]+\)", path.read_text(encoding="utf-8")) == []
+    assert len(pages) > 10
+    assert numbers > 30

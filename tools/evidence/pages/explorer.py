@@ -61,7 +61,10 @@ def link(program: Program, text: str, pin: str, architecture: int) -> Link | Non
     for source, holds in (
         (text, "the whole source"),
         (kernels, "the source up to its last kernel"),
-        (without_comments(kernels), "the source up to its last kernel, without comments"),
+        (
+            without_comments(kernels) if kernels else "",
+            "the source up to its last kernel, without comments",
+        ),
     ):
         address = _BASE + _state(source, compiler, options)
         if source and len(address) <= _LONGEST:
