@@ -124,7 +124,7 @@ CLAIM = "/// claim\n    expect: {}\nIt holds.\n///"
         (
             "[= all_naive ]",
             0,
-            "bad-expression: column 1 of `all_naive`: this is 2 numbers (256, 1024) — choose one "
+            "bad-expression: column 1 of `all_naive`: this is a vector of 2 (256, 1024) — choose one "
             "with min(…) or max(…), or by its full address",
         ),
         (

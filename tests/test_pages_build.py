@@ -304,6 +304,8 @@ def test_a_page_outside_of_mkdocs_is_known_by_zensical(site: Tree) -> None:
 
 def test_the_same_site_under_properdocs(site: Tree) -> None:
     pytest.importorskip("properdocs", reason="ProperDocs is not installed: pip install properdocs")
+    config = CONFIG.format(plugins="evidence").replace("theme: mkdocs", "theme: material")
+    site.write("mkdocs.yml", config)  # MkDocs' own themes are another package there
     command = [sys.executable, "-m", "properdocs", "build", "--strict", "-f", "mkdocs.yml"]
     assert subprocess.run(command, cwd=site.root, check=False, capture_output=True).returncode == 0
     assert "1.25" in page(site)
