@@ -76,7 +76,7 @@ class _Reader:
 
     def read(self, text: str) -> None:
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            node = _compose(text)
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 2 if error.problem_mark else 1
             self._problem(line, f"the front matter is no YAML: {error.problem}", "mend this line")
@@ -135,6 +135,15 @@ class _Reader:
             else:
                 self.values.append(Name(name, value.value.strip(), _line(key)))
             seen.add(name)
+
+
+def _compose(text: str) -> yaml.Node | None:
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.compose(text, Loader=fast)
+    except yaml.MarkedYAMLError:
+        # The slow loader's messages are the same on every machine.
+        return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def _line(node: yaml.Node) -> int:

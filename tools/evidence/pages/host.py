@@ -67,10 +67,9 @@ def _mkdocs(md: Markdown) -> Host | None:
     path = getattr(file, "abs_src_path", None)
     if path is None:
         return None
-    anchors = None
-    if "mkdocs_extract_anchors" in md.treeprocessors:
-        extractor: Any = md.treeprocessors["mkdocs_extract_anchors"]
-        anchors = getattr(extractor, "present_anchor_ids", None)
+    # ProperDocs registers it under another name than MkDocs.
+    collecting = [getattr(p, "present_anchor_ids", None) for p in md.treeprocessors]
+    anchors = next((found for found in collecting if found is not None), None)
     resolve = getattr(processor, "path_to_url", None)
     return Host(Path(path), getattr(processor, "files", None), anchors, resolve)
 
