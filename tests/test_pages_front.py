@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.pages.front import Front, Name, split
@@ -94,6 +94,7 @@ def test_what_other_tools_read_is_left_alone(key: str) -> None:
     assert problems(f"---\n{key}: x\n---\n") == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["---\n", "a: b\n", "values:\n", "  t: a/b\n", "\n", "x"])))
 def test_text_is_kept_and_its_first_line_known(pieces: list[str]) -> None:
     text = "".join(pieces)

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.model import Command, Plan, Program
@@ -134,6 +134,7 @@ def test_a_comment_over_several_lines_is_closed_at_each_line_s_end() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")), max_size=8),
     st.sampled_from(["cuda", "python"]),

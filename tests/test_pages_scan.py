@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.pages import lines
@@ -295,6 +295,7 @@ PIECES = st.sampled_from(
 PAGES = st.lists(st.one_of(PIECES, st.text(max_size=4)), max_size=40).map("".join)
 
 
+@settings(deadline=None)
 @given(PAGES)
 def test_no_page_is_too_odd(text: str) -> None:
     result = scan(text)
@@ -306,6 +307,7 @@ def test_no_page_is_too_odd(text: str) -> None:
         assert 1 <= item.line <= text.count("\n") + text.count("\r") + 1
 
 
+@settings(deadline=None)
 @given(PAGES)
 def test_every_line_is_kept(text: str) -> None:
     normal = lines.normalise(text)
