@@ -94,7 +94,10 @@ def _json(
 
 def _files(start: Path | None, names: tuple[str, ...]) -> Pair:
     if len(names) != 2:  # noqa: PLR2004
-        raise EvidenceError("two evidence files can be compared, the old one first")
+        raise EvidenceError(
+            "two evidence files can be compared, the old one first",
+            fix="evidence diff OLD.json NEW.json",
+        )
     old, new = (store.read(Path(name), name) for name in names)
     if old.program != new.program:
         raise EvidenceError(
