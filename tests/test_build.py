@@ -284,12 +284,22 @@ def test_ninja_that_stops_for_its_own_reason(tree, kit):
 
 def test_paths_with_blanks_and_dollars(tmp_path, tree, kit):
     tree.root = tree.root.rename(tmp_path / "my $project: x")
-    tree.program(text=fake_cuda.source("echo hello"))
+    tree.program("001 $add: x", text=fake_cuda.source("echo hello"))
     good, done, findings = make(tree)
     assert (good, findings) == (True, [])
     make(tree)
     assert len(kit.calls()) == 1
     assert subprocess.check_output([tree.root / done[0].target.output]) == b"hello\n"
+
+
+def test_a_file_is_written_only_if_it_changes(tmp_path):
+    path = tmp_path / "folder" / "x.ninja"
+    assert ninjafile.write_if_changed(path, "one\n")
+    os.utime(path, (1, 1))
+    assert not ninjafile.write_if_changed(path, "one\n")
+    assert path.stat().st_mtime == 1
+    assert ninjafile.write_if_changed(path, "two\n")
+    assert path.read_text() == "two\n"
 
 
 def run_cli(tree, capsys, *words) -> tuple[int, list[str]]:

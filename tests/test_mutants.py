@@ -51,6 +51,11 @@ def test_what_counts_as_noticing(result, verdict):
     assert mutants.judge_run(result) == verdict
 
 
+def test_a_program_that_is_meant_to_exit_with_a_status_must_end_otherwise():
+    assert mutants.judge_run(run(3), expected_exit=3).status == "survived"
+    assert mutants.judge_run(run(0), expected_exit=3).by == "gate"
+
+
 def test_only_the_last_lines_are_kept():
     lines = tuple(f"line {n}" for n in range(100))
     assert mutants.judge_run(run(1, stdout=lines)).output == lines[-12:]

@@ -466,6 +466,37 @@ def test_a_program_that_does_not_fail_as_it_must(tree, kit, expect, lines, reaso
     assert failed(tree, kit, *lines) == [reason]
 
 
+def test_the_expected_error_is_looked_for_even_without_sanitizers(tree, kit):
+    settings(tree, '[add]\nexpect = { sanitizer = "memcheck" }\n')
+    tree.program(text=fake_cuda.source("#pragma sanitize memcheck 2"))
+    report, _ = record(tree, kit, request=Request(sanitize=False))
+    assert report.succeeded
+    found = {tool: s["status"] for tool, s in stored(tree)["sanitizers"].items()}
+    assert found == {"memcheck": "errors"} | dict.fromkeys(
+        ("racecheck", "initcheck", "synccheck"), "not-requested"
+    )
+
+
+def test_a_mutant_of_what_is_meant_to_exit_with_a_status(tree, kit):
+    settings(
+        tree,
+        '[add]\nexpect = { exit = 3 }\n[[add.mutant]]\nname = "ok"\nfind = "exit 3"\nreplace = "exit 0"\n'
+        '[[add.mutant]]\nname = "same"\nfind = "echo x"\nreplace = "echo y"\n',
+    )
+    assert failed(tree, kit, "echo x", "exit 3") == ["mutant same survived: nothing noticed it"]
+    assert stored(tree)["mutants"]["ok"]["by"] == "gate"
+
+
+def test_a_mutant_of_what_is_meant_to_be_wrong(tree, kit):
+    settings(
+        tree,
+        '[add]\nexpect = { sanitizer = "memcheck" }\n[[add.mutant]]\nname = "m"\nfind = "echo x"\nreplace = "exit 1"\n',
+    )
+    assert failed(tree, kit, "echo x", "#pragma sanitize memcheck 2") == [
+        "mutant m proves nothing: the program itself is meant to be wrong"
+    ]
+
+
 def test_an_expected_error_needs_the_tool_that_finds_it(tree, tmp_path):
     kit = fake_cuda.install(tmp_path / "bare", tools=False)
     settings(tree, '[add]\nsanitizers = ["memcheck"]\nexpect = { sanitizer = "memcheck" }\n')

@@ -79,14 +79,19 @@ def write(path: Path, text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def judge_run(run: RunResult) -> Verdict:
-    """Judge a mutant by its own run: did the program notice?"""
+def judge_run(run: RunResult, expected_exit: int = 0) -> Verdict:
+    """Judge a mutant by its own run: did the program notice?
+
+    Args:
+        run: The mutant's run.
+        expected_exit: How the program ends without the mutation.
+    """
     output = (*run.stdout, *run.stderr)[-_KEPT_LINES:]
     if run.timed_out:
         return Verdict("rejected", "timeout", None, output)
     if run.signal:
         return Verdict("rejected", "signal", None, output, run.signal)
-    if run.exit_status != 0:
+    if run.exit_status != expected_exit:
         by = "gate" if run.exit_status is not None else "output"
         return Verdict("rejected", by, run.exit_status, output, "; ".join(run.problems))
-    return Verdict("survived", "", 0, output)
+    return Verdict("survived", "", run.exit_status, output)

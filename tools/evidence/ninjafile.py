@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from evidence import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -143,8 +145,9 @@ def render(everything: Iterable[Target], nvcc: Nvcc, root: Path) -> str:
         f"builddir = {BUILD}",
         f"root = {_value(shlex.quote(str(root)))}",
         f"step = {_value(step)}",
-        # Another compiler makes other programs: its version is in the command.
-        f"version = {_value(f'{nvcc.version} {nvcc.host}')}",
+        # Another compiler makes other programs, another tool another report:
+        # their versions are in the command.
+        f"version = {_value(f'{nvcc.version} {nvcc.host} {__version__}')}",
         "rule nvcc",
         "  command = $step $mode $root $words # $version",
         "  description = $what",

@@ -148,7 +148,7 @@ def perform(it: Subject, request: Request, tried: Mapping[str, Path | Verdict], 
     runs = _runs(it, request.runs or plan.runs, say)
     if plan.expect.kind == "timeout" or not sound(it, runs[-1]):
         return Trial(runs)
-    checked = _sanitize(it, say) if request.sanitize else _skipped(it)
+    checked = _sanitize(it, request, say)
     profile, words = (
         _profile(it, say) if request.profile else (profiler.Profiled("not-requested"), ())
     )
@@ -181,15 +181,15 @@ def _tools(it: Subject) -> tuple[str, ...]:
     return it.program.plan.sanitizers if it.program.language == "cuda" else ()
 
 
-def _skipped(it: Subject) -> dict[str, Sanitized]:
-    return {tool: sanitizer.Sanitized("not-requested") for tool in _tools(it)}
-
-
-def _sanitize(it: Subject, say: Say) -> dict[str, Sanitized]:
+def _sanitize(it: Subject, request: Request, say: Say) -> dict[str, Sanitized]:
     found = {}
     for tool in _tools(it):
-        say(tool)
-        found[tool] = _sanitized(it, tool)
+        # What a program is there to show is not left out.
+        if request.sanitize or tool == it.program.plan.expect.tool:
+            say(tool)
+            found[tool] = _sanitized(it, tool)
+        else:
+            found[tool] = sanitizer.Sanitized("not-requested")
     return found
 
 
@@ -233,8 +233,10 @@ def _mutants(
     seconds = statistics.median(run.seconds for run in runs)
     timeout = min(it.program.plan.timeout, max(_MUTANT_FACTOR * seconds, _MUTANT_LEAST))
     control = ""
+    if it.program.plan.expect.kind == "sanitizer":
+        control = "the program itself is meant to be wrong"
     for number, mutant in enumerate(wanted):
-        if number == 0 and it.program.plan.quick:
+        if number == 0 and it.program.plan.quick and not control:
             say("control run for the mutants")
             unchanged = it.run(it.quick(), timeout)
             if not sound(it, unchanged):
@@ -255,7 +257,7 @@ def _mutants(
 
 
 def _try(it: Subject, mutant: Mutant, timeout: float, checked: Mapping[str, Sanitized]) -> Verdict:
-    verdict = mutants.judge_run(it.run(it.quick(), timeout))
+    verdict = mutants.judge_run(it.run(it.quick(), timeout), it.expected_exit)
     if verdict.status == "rejected":
         return verdict
     missing = ""
