@@ -238,8 +238,10 @@ def measure(folder: Path, sizes: list[int], repeats: int) -> list[Row]:
         root = folder / f"p{count}"
         generate(root, count)
         limit = "≤ 1.5 s, < 200 MiB" if count == 1000 else "linear"  # noqa: PLR2004
-        for name in ("check", "list"):
-            rows.append(repeat(f"{name}, {count} programs", limit, root, name, repeats=repeats))
+        rows += [
+            repeat(f"{name}, {count} programs", limit, root, name, repeats=repeats)
+            for name in ("check", "list")
+        ]
     root = folder / "build"
     generate(root, 1000, pages=False)
     env = fake_toolkit(folder / "toolkit")
