@@ -104,13 +104,14 @@ def test_anything_else_that_never_differed_is_exact(line: str):
     assert value.exact
 
 
-def test_columns_and_rows_and_sections_name_times_too():
+def test_columns_and_rows_name_times_too_and_sections_do_not():
     table = "s\n  path   time ratio   bytes\n  a   2   3"
     assert {a: v.exact for a, v in printed(table).items()} == {
         "s/a/time-ratio": False,
         "s/a/bytes": True,
     }
-    assert not printed("times of paths\n  a   2")["times-of-paths/a"].exact
+    assert not printed("s\n  what   a   b\n  time ratio   2   3")["s/time-ratio/a"].exact
+    assert printed("timing\n  repeats   21")["timing/repeats"].exact
 
 
 def test_once_measured_always_measured():

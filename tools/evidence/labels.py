@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from evidence import units
 
@@ -10,11 +11,13 @@ _OUTSIDE = re.compile(r"[^A-Za-z0-9._+]+")
 _UNIT = re.compile(r"(?P<label>.*?)\s*\((?P<unit>[^\s()=,]*[^\s()=,\d][^\s()=,]*)\)")
 
 
+@lru_cache(maxsize=4096)
 def slug(text: str) -> str:
     """Return a text as one segment of an address; its case is kept."""
     return _OUTSIDE.sub("-", text).strip("-")
 
 
+@lru_cache(maxsize=4096)
 def split_label(text: str) -> tuple[str, str]:
     """Cut `time (ms)` into the segment `time` and the unit `ms`.
 

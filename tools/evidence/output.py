@@ -89,10 +89,7 @@ class Output:
 class _Cell:
     text: str
     start: int
-
-    @property
-    def value(self) -> re.Match[str] | None:
-        return _VALUE.fullmatch(self.text)
+    value: re.Match[str] | None
 
 
 def read(lines: Sequence[str], extra: Iterable[tuple[str, str]] = ()) -> Output:
@@ -225,10 +222,11 @@ class _Reader:
             return
         number, match = found[0]
         group = match.group(1) if pattern.groups == 1 else None
-        if group is None or not _VALUE.fullmatch(group):
+        cell = _cell(group, match.start(1)) if group else None
+        if cell is None or not cell.value:
             self._problem(number, f"{address} captures {group!r}, which is no number")
             return
-        self._add(address, _Cell(group, match.start(1)), "", number)
+        self._add(address, cell, "", number)
         self.unread = [entry for entry in self.unread if entry.line != number]
 
     def _refuse(self, address: str, line: int, reason: str) -> None:
@@ -244,7 +242,11 @@ class _Reader:
 
 
 def _cells(line: str) -> list[_Cell]:
-    return [_Cell(match.group(), match.start()) for match in _CELL.finditer(line)]
+    return [_cell(match.group(), match.start()) for match in _CELL.finditer(line)]
+
+
+def _cell(text: str, start: int) -> _Cell:
+    return _Cell(text, start, _VALUE.fullmatch(text))
 
 
 def _joined(cells: list[_Cell]) -> str:

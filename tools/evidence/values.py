@@ -196,8 +196,11 @@ def _printed(
 
 
 def is_timed(address: str, unit: str) -> bool:
-    """Whether a printed number is one of time or rate by its unit or its name."""
-    return units.is_timing(unit) or bool(_TIMED.search(address))
+    """Whether a printed number is one of time or rate by its unit or its name.
+
+    Its section's title does not count: a section `timing` counts repeats too.
+    """
+    return units.is_timing(unit) or bool(_TIMED.search(address.partition("/")[2]))
 
 
 def _misfit(parsed: Sequence[Parsed | None], present: Sequence[Parsed]) -> str | None:
