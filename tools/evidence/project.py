@@ -41,6 +41,7 @@ class Project:
         problems: What keeps other sources from being programs.
         folders: Every folder that was looked at.
         texts: Source text of each program, LF, by program name.
+        index: Programs by each name that stands for them; see `names_of`.
     """
 
     config: Config
@@ -48,6 +49,7 @@ class Project:
     problems: tuple[Finding, ...]
     folders: tuple[Path, ...]
     texts: dict[str, str] = field(default_factory=dict, repr=False)
+    index: dict[str, tuple[Program, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def root(self) -> Path:
@@ -72,7 +74,7 @@ class Project:
             return self.programs
         found: dict[str, Program] = {}
         for name in wanted:
-            hits = [p for p in self.programs if _stands_for(name, p)]
+            hits = self.index.get(_plain(name), ())
             if not hits:
                 raise self._unknown(name)
             found.update((p.name, p) for p in hits)
@@ -84,7 +86,7 @@ class Project:
         Raises:
             EvidenceError: It stands for none or for several.
         """
-        hits = self.find([name])
+        hits = self.index.get(_plain(name)) or self.find([name])
         if len(hits) > 1:
             several = ", ".join(p.name for p in hits)
             raise EvidenceError(
@@ -110,14 +112,30 @@ def relative(path: Path, root: Path) -> str:
     return text.replace("\\", "/")
 
 
-def _stands_for(name: str, program: Program) -> bool:
+def _plain(name: str) -> str:
     plain = name.replace("\\", "/").rstrip("/")
-    if plain in (program.name, program.folder, program.relative):
-        return True
-    if plain.endswith("/" + program.folder) and program.relative.startswith(plain):
-        return True
-    number = program.folder.split("-")[0]
-    return plain.isdigit() and number.isdigit() and int(plain) == int(number)
+    # A day's number may be written with or without its leading zeros.
+    return str(int(plain)) if plain.isdigit() else plain
+
+
+def names_of(program: Program) -> set[str]:
+    """Return everything that stands for a program.
+
+    Its name (`097-attention/attention`), its folder's name and path, its day's
+    number (`97`) and its source's path.
+    """
+    names = {program.name, program.folder, program.relative}
+    names.add(program.relative.rpartition("/")[0])
+    number = program.folder.partition("-")[0]
+    return names | ({str(int(number))} if number.isdigit() else set())
+
+
+def _index(programs: Iterable[Program]) -> dict[str, tuple[Program, ...]]:
+    index: dict[str, tuple[Program, ...]] = {}
+    for program in programs:
+        for name in names_of(program):
+            index[name] = (*index.get(name, ()), program)
+    return index
 
 
 def load(start: Path | None = None) -> Project:
@@ -141,7 +159,7 @@ def read(config: Config) -> Project:
     for folder in folders:
         _read_folder(folder, config, programs, texts, problems)
     ordered = tuple(programs[name] for name in sorted(programs))
-    return Project(config, ordered, tuple(problems), folders, texts)
+    return Project(config, ordered, tuple(problems), folders, texts, _index(ordered))
 
 
 def _folders(config: Config) -> Iterator[Path]:

@@ -61,6 +61,11 @@ class Library:
     ) -> None:
         self.project = project
         self._programs: dict[tuple[str, tuple[str, ...]], Program] = {}
+        self._files: dict[str, list[Program]] = {}
+        for program in project.programs:
+            names = {program.path.name, f"{program.folder}/{program.path.name}", program.relative}
+            for name in names:
+                self._files.setdefault(name, []).append(program)
         self._states: dict[tuple[str, str], State] = dict(judged or {})
         self._readings: dict[tuple[str, str], Reading] = {}
         self._regions: dict[str, dict[str, Region]] = {}
@@ -136,11 +141,7 @@ class Library:
         return EvidenceError(f"no program is named {name!r}{hint}", fix="run: evidence list")
 
     def _by_file(self, name: str) -> list[Program]:
-        return [
-            p
-            for p in self.project.programs
-            if name in (p.path.name, f"{p.folder}/{p.path.name}", p.relative)
-        ]
+        return self._files.get(name, [])
 
     def text(self, program: Program) -> str:
         """Return a program's source."""
