@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evidence import digits, expressions, quantities
@@ -347,6 +347,7 @@ def place_of(shown: str) -> int:
     return int(exponent or 0) - len(mantissa.partition(".")[2])
 
 
+@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=2, max_size=6))
 def test_no_digit_below_the_uncertainty_is_shown(texts: list[str]):
     q = measured(*texts)
@@ -362,6 +363,7 @@ def test_no_digit_below_the_uncertainty_is_shown(texts: list[str]):
     assert abs(written - Decimal(repr(q.median))) <= Decimal(10) ** place / 2
 
 
+@settings(deadline=None)
 @given(
     st.lists(NUMBERS, min_size=1, max_size=5),
     st.integers(0, 12),
@@ -388,6 +390,7 @@ def shown_or_refused(q: Quantity, fmt: str | None) -> str:
     return digits.show(q, best.removeprefix("use "))
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=True), st.floats(0, 1e300), st.sampled_from([None, ".2f", ".3g", ".1e"]))
 def test_any_number_is_shown_or_refused(median: float, width: float, fmt: str | None):
     q = Quantity(median, median - width, median + width, "ms", width == 0)

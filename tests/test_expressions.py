@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence import expressions, intervals, quantities, units
@@ -673,6 +673,7 @@ TREES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(TREES, BANDS, BANDS, BANDS, st.lists(st.fractions(0, 1), min_size=3, max_size=3))
 def test_a_band_holds_the_result_of_any_numbers_from_the_bands(
     tree: str, a: list[int], b: list[int], c: list[int], shares: list[Fraction]
@@ -694,6 +695,7 @@ def test_a_band_holds_the_result_of_any_numbers_from_the_bands(
     assert found.low <= found.median <= found.high
 
 
+@settings(deadline=None)
 @given(BANDS, BANDS, st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
 def test_a_verdict_is_true_of_its_bands(a: list[int], b: list[int], sign: str):
     outcome = expressions.judge(
@@ -725,6 +727,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=30), st.lists(WORDS, max_size=12).map("".join)))
 def test_any_text_is_a_number_a_claim_or_refused(text: str):
     try:
@@ -743,6 +746,7 @@ def test_any_text_is_a_number_a_claim_or_refused(text: str):
         assert error.fix  # noqa: PT017
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="()[]{}.,:;'\"_abn01+-*/<>=!&|^~@%# \\", max_size=25))
 def test_only_the_allowed_nodes_ever_come_out_of_the_parser(text: str):
     import ast
@@ -768,6 +772,7 @@ def test_only_the_allowed_nodes_ever_come_out_of_the_parser(text: str):
 UNITS = st.sampled_from(["", "x", "ms", "s", "us", "B", "bytes", "GB/s", "1/s", "B/s^2", "B·s"])
 
 
+@settings(deadline=None)
 @given(UNITS, UNITS)
 def test_units_of_products_and_quotients_undo_each_other(a: str, b: str):
     assert units.same(units.product(units.product(a, b), b, -1), a)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence import output
@@ -405,6 +405,7 @@ LINES = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.one_of(st.text(max_size=20), LINES), max_size=12))
 def test_any_text_is_read_and_every_number_is_where_its_span_says(lines: list[str]):
     found = output.read(lines)
@@ -415,6 +416,7 @@ def test_any_text_is_read_and_every_number_is_where_its_span_says(lines: list[st
         assert all(output.slug(segment) == segment for segment in address.split("/"))
 
 
+@settings(deadline=None)
 @given(st.lists(LINES, max_size=12))
 def test_no_line_with_digits_is_lost(lines: list[str]):
     found = output.read(lines)
@@ -429,6 +431,7 @@ def test_no_line_with_digits_is_lost(lines: list[str]):
             assert not any(output._VALUE.fullmatch(cell) for cell in cells[1:]), line
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

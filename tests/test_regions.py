@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence import regions
@@ -309,6 +309,7 @@ def test_tabs_alone_are_dedented():
 CODE = st.text(alphabet=st.sampled_from("abc;(){}= "), max_size=12).map(str.rstrip)
 
 
+@settings(deadline=None)
 @given(st.lists(CODE, min_size=1, max_size=8), st.integers(0, 9))
 def test_dedent_takes_the_common_indent_and_nothing_else(lines: list[str], depth: int):
     body = [" " * depth + line if line.strip() else line for line in lines]
@@ -332,6 +333,7 @@ QUOTES = ['"', "'", "/*", "*/", 'R"(', ')"', "'''", '"""']
 FRAGMENTS = st.sampled_from([*MARKERS, *REST, *QUOTES])
 
 
+@settings(deadline=None)
 @given(st.lists(FRAGMENTS, max_size=30).map("".join), st.sampled_from(["cuda", "python"]))
 def test_any_text_is_read_or_refused_with_a_line(text: str, language: str):
     found, errors = regions.scan(text, "a", language)  # type: ignore[arg-type]
@@ -354,6 +356,7 @@ def whole(text: str) -> list[tuple[int, str]]:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(FRAGMENTS, max_size=30).map("".join))
 def test_cutting_only_some_lines_finds_what_cutting_all_of_them_does(text: str):
     from evidence import markers

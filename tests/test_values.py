@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence import addresses, store, values
@@ -339,6 +339,7 @@ def test_a_dot_in_an_address_is_a_dot():
     assert len(addresses.resolve("m/a.*", found)) == 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(allow_nan=True), min_size=1, max_size=7))
 def test_the_median_is_always_a_number_that_some_run_printed(samples: list[float]):
     value = Value("a", "", tuple(samples), tuple(map(repr, samples)), False)
