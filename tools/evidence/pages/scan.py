@@ -12,60 +12,16 @@ import difflib
 import re
 from dataclasses import dataclass, field
 
-from evidence.pages import inline, lines
+from evidence.pages import directives, inline, lines
+from evidence.pages.directives import ARGUMENTS, BLOCKS, Block, Option, Prose
+from evidence.pages.headings import Heading, heading_of
 from evidence.pages.inline import Inline, Problem
 
-BLOCKS: dict[str, tuple[str, ...]] = {
-    "code": (),
-    "output": (),
-    "claim": ("expect", "device", "fails_on", "margin"),
-}
-"""Names of our blocks, with the options each of them takes."""
-
-ARGUMENTS = {"code": "file.cu:region", "output": "program"}
-"""Blocks that take an argument, and what it looks like."""
+__all__ = ["ARGUMENTS", "BLOCKS", "Block", "Option", "Scan", "scan"]
 
 _INDENTED = re.compile(rf" *(/{{3,}} *(?:{'|'.join(BLOCKS)}))(?: *\||$)")
 # Blocks of other extensions whose names could be taken for ours.
 _FOREIGN = ("admonition", "caption", "details", "html", "note", "tab")
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One `name: value` line under a block's first line."""
-
-    name: str
-    text: str
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block directive.
-
-    Attributes:
-        kind: `code`, `output` or `claim`.
-        argument: What stands after the bar.
-        options: Its options, in order.
-        line: One-based line of the page.
-        start: Offset of its first slash in the text that was scanned.
-        end: Offset behind its last option.
-        head: First slash to last option, as written.
-        body: Its content, without the containers' prefix.
-    """
-
-    kind: str
-    argument: str
-    options: tuple[Option, ...]
-    line: int
-    start: int
-    end: int
-    head: str
-    body: str
-
-    def option(self, name: str) -> Option | None:
-        """Return an option, if it is given."""
-        return next((o for o in self.options if o.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +32,15 @@ class Scan:
         text: The text that was scanned, with LF and spaces for tabs.
         items: Directives in the order in which they stand.
         problems: What looks like a directive and is none.
+        headings: Its headings, by line.
+        prose: Everything that is neither code nor options.
     """
 
     text: str
     items: tuple[Block | Inline, ...]
     problems: tuple[Problem, ...]
+    headings: tuple[Heading, ...] = ()
+    prose: tuple[Prose, ...] = ()
 
 
 @dataclass(slots=True)
@@ -113,7 +73,8 @@ def scan(text: str, first_line: int = 1) -> Scan:
     reader.run()
     items = sorted(reader.items, key=lambda i: i.start)
     problems = sorted(reader.problems, key=lambda p: (p.line, p.message))
-    return Scan(reader.text, tuple(items), tuple(problems))
+    headings, prose = tuple(reader.headings), tuple(reader.prose)
+    return Scan(reader.text, tuple(items), tuple(problems), headings, prose)
 
 
 class _Reader:
@@ -124,6 +85,8 @@ class _Reader:
         self.first = first_line
         self.items: list[Block | Inline] = []
         self.problems: list[Problem] = []
+        self.headings: list[Heading] = []
+        self.prose: list[Prose] = []
         self.drafts: dict[int, _Draft] = {}  # by the block's first line
         self.heading: _Draft | None = None
         self.paragraph: list[lines.Line] = []
@@ -158,6 +121,9 @@ class _Reader:
             self._text(line)
 
     def _text(self, line: lines.Line) -> None:
+        heading = heading_of(line, self.text, self.paragraph, self.first)
+        if heading is not None:
+            self.headings.append(heading)
         self.paragraph.append(line)
         match = _INDENTED.match(line.rest)
         if match is not None:
@@ -175,7 +141,16 @@ class _Reader:
             found, wrong = inline.find(self.paragraph, self.first)
             self.items += found
             self.problems += wrong
+            inside = self.paragraph[0].inside
+            claimed = any(s in self.drafts and self.drafts[s].name == "claim" for s in inside)
+            self.prose.append(Prose(tuple(self.paragraph), claimed))
             self.paragraph = []
+
+    def _label(self, line: lines.Line, text: str) -> None:
+        """Take text that readers see out of a line that is none."""
+        if text:
+            offset = line.offset + line.rest.rfind(text)
+            self.prose.append(Prose((lines.Line(line.index, offset, text),)))
 
     def _not_closed(self, start: int) -> None:
         draft = self.drafts.pop(start, None)
@@ -190,6 +165,7 @@ class _Reader:
         count, name, argument = line.header or (3, "", "")
         number = self.first + line.index
         if name not in BLOCKS:
+            self._label(line, argument)
             self._stranger(number, name)
             return
         start = line.offset + len(line.rest) - len(line.rest.lstrip(" "))
@@ -211,7 +187,7 @@ class _Reader:
             self._problem(
                 number,
                 f"`{draft.title}` takes no argument, but has `{argument}`",
-                "put the expression in an option `    expect: a < b`, the sentence in the block",
+                "write it as an option, `    name: value` under the first line",
             )
         self.drafts[line.index] = self.heading = draft
 
@@ -227,7 +203,10 @@ class _Reader:
         draft.end = line.offset + len(line.rest)
         if draft.options and indent > draft.indent:
             last = draft.options.pop()
-            draft.options.append(Option(last.name, f"{last.text} {text}".strip(), last.line))
+            joined, more = f"{last.text} {text}".strip(), (*last.more, (number, text))
+            draft.options.append(Option(last.name, joined, last.line, more))
+            if last.name in directives.LABELS.get(draft.name, ()):
+                self._label(line, text.rpartition(": ")[0])
             return
         draft.indent = indent
         name, colon, value = text.partition(":")
@@ -239,6 +218,8 @@ class _Reader:
             self._problem(number, f"option `{name}` is given twice", "keep one of them")
         else:
             draft.options.append(Option(name, value.strip(), number))
+            if name in directives.SEEN.get(draft.name, ()):
+                self._label(line, value.strip())
 
     def _finish(self, draft: _Draft) -> None:
         body = "\n".join(draft.body).strip("\n")
@@ -248,13 +229,13 @@ class _Reader:
             draft.start, draft.end, head, body,
         )  # fmt: skip
         self.items.append(block)
+        if draft.name not in directives.WITH_TEXT and body.strip():
+            self._problem(
+                draft.line,
+                f"`{draft.title}` takes no content",
+                f"end it with a line `{draft.slashes}` before the text",
+            )
         if draft.name != "claim":
-            if body.strip():
-                self._problem(
-                    draft.line,
-                    f"`{draft.title}` takes no content",
-                    f"end it with a line `{draft.slashes}` before the text",
-                )
             return
         if not body.strip():
             self._problem(draft.line, f"`{draft.title}` has no sentence", "write what must hold")
