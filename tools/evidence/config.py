@@ -14,6 +14,8 @@ FILE = "pyproject.toml"
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "roots": (list, "a list of folders"),
     "docs": (str, "a folder"),
+    "reviewed": (str, "a folder, or empty for none"),
+    "sources": (str, "a folder of the pages, or empty for none"),
     "device": (str, "a device label"),
     "architectures": (list, "a list of numbers such as 90"),
     "runs": (int, "a whole number"),
@@ -31,6 +33,10 @@ class Config:
         root: The project's folder.
         roots: Folders whose subfolders hold programs.
         docs: Folder of the pages.
+        reviewed: Folder that keeps what each section was last read against;
+            empty for none.
+        sources: Folder of the pages that list whole programs, relative to
+            `docs`; empty for none.
         device: Label of the device that prose binds to.
         architectures: Compute capabilities to build for, as two-digit numbers.
         runs: Process runs of each program.
@@ -42,6 +48,8 @@ class Config:
     root: Path
     roots: tuple[str, ...] = ("kernels", "snippets")
     docs: str = "docs"
+    reviewed: str = "reviewed"
+    sources: str = "sources"
     device: str = "h200"
     architectures: tuple[int, ...] = (75, 80, 90, 100)
     runs: int = 5

@@ -8,7 +8,7 @@ from evidence import digits, expressions
 from evidence.addresses import AbsentError
 from evidence.errors import EvidenceError
 from evidence.findings import Finding
-from evidence.pages import claims, shown
+from evidence.pages import claims, grounds, reread, shown
 from evidence.pages.inline import Inline
 from evidence.pages.names import Names
 
@@ -56,8 +56,10 @@ class _Binder:
         for unused in self.names.unused():
             message = f"name `{unused.name}` is used nowhere on the page"
             self._add("name-unused", unused.line, message, "remove it", "warning")
+        sections = reread.standing(self.page, items)
+        self.findings += reread.findings(self.library.reviews, self.page.path, sections)
         findings = tuple(sorted(set(self.findings), key=lambda f: (f.line, f.code, f.message)))
-        return shown.Bound(self.page, items, findings, frozenset(self.used))
+        return shown.Bound(self.page, items, findings, frozenset(self.used), sections)
 
     def _add(
         self, code: str, line: int, message: str, fix: str, severity: Severity = "error"
@@ -175,7 +177,9 @@ class _Binder:
             text = digits.show(quantity, item.detail or None)
         except EvidenceError as error:
             raise _Refused(self._error("bad-format", item.line, error)) from None
-        return shown.Number(text, expression.text, self._sources(expression, device, quantity))
+        sources = self._sources(expression, device, quantity)
+        about = grounds.about(expression, self.names.place)
+        return shown.Number(text, expression.text, sources, about, quantity)
 
     def _sources(
         self, expression: Expression, device: str, result: quantities.Quantity | None
@@ -200,7 +204,9 @@ class _Binder:
         devices = claims.devices(self.names, expression, wanted)
         verdicts = tuple(self._verdict(expression, d, wanted, option.line) for d in devices)
         sources = self._sources(expression, devices[0], None)
-        return shown.Claim(expression.text, margin.text if margin else "", verdicts, sources)
+        about = grounds.about(expression, self.names.place)
+        demanded = margin.text if margin else ""
+        return shown.Claim(expression.text, demanded, verdicts, sources, about)
 
     def _verdict(
         self, expression: Expression, device: str, wanted: claims.Terms, line: int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
-from evidence.pages import binder
+from evidence.pages import binder, reread
 from evidence.pages.inline import Inline
 from evidence.pages.library import Library
 
@@ -79,16 +79,22 @@ class Pages:
         """Check every page."""
         report = Report()
         used: set[tuple[str, str]] = set()
+        sections: dict[str, set[str] | None] = {}
         for path in self.library.pages():
             report.looked_at["pages"] += 1
             try:
                 bound = self.bound(path)
             except EvidenceError as error:
                 report.findings.append(Finding.of(error, "bad-page"))
+                sections[self.library.project.relative(path)] = None
                 continue
+            sections[bound.page.path] = {section.name for section in bound.sections}
             report.findings += bound.findings
             used |= bound.used
             _count(bound, report.looked_at)
+        if self.library.reviews.kept:
+            report.looked_at["sections"] = sum(len(names or ()) for names in sections.values())
+            report.findings += reread.orphans(self.library.reviews, sections)
         if report.looked_at["pages"]:
             report.findings += _unused_regions(self.library, used)
             report.findings += _nothing(self.library.project, report)

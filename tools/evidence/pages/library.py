@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evidence import regions, states, values
 from evidence.errors import EvidenceError
 from evidence.pages import front, scan
+from evidence.pages.reviews import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,6 +55,9 @@ class Library:
     Args:
         project: The project.
         judged: States that are known already, by program and device.
+
+    Attributes:
+        reviews: What each section was last read against.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Library:
         self._homes: dict[str, str] | None = None
         self._sources: dict[str, str] = {}
         self._pages: dict[Path, PageText] = {}
+        self.reviews = Reviews(project)
 
     @property
     def device(self) -> str:

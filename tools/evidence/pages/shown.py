@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from evidence.findings import Finding
     from evidence.model import Program
     from evidence.pages.library import PageText
+    from evidence.pages.reread import Standing
+    from evidence.quantities import Quantity
     from evidence.regions import Region
     from evidence.states import State
     from evidence.values import Value
@@ -56,11 +58,15 @@ class Number:
         text: As the page shows it, with its unit.
         expression: What was evaluated.
         sources: The values that it is made of, in order of appearance.
+        about: The expression with addresses in place of the page's names.
+        quantity: What it comes to.
     """
 
     text: str
     expression: str
     sources: tuple[Source, ...]
+    about: str = ""
+    quantity: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,14 @@ class Claim:
         margin: By how much, as the page demands it; empty for none.
         verdicts: One per device it is about, the primary device first.
         sources: The values it stands on, on the primary device.
+        about: The expression with addresses in place of the page's names.
     """
 
     expression: str
     margin: str
     verdicts: tuple[Verdict, ...]
     sources: tuple[Source, ...] = ()
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +133,11 @@ class Bound:
         shown: What each directive comes to, in the order of `page.scan.items`.
         findings: Everything that is wrong, by line.
         used: (program, region) of every region it shows.
+        sections: The sections that stand on something.
     """
 
     page: PageText
     shown: tuple[Shown, ...]
     findings: tuple[Finding, ...]
     used: frozenset[tuple[str, str]] = frozenset()
+    sections: tuple[Standing, ...] = ()
