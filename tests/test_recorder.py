@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +15,7 @@ import pytest
 
 import evidence
 import fake_cuda
-from evidence import document, filing, machine, recorder, states, store
+from evidence import document, filing, machine, recorder, states, store, trial
 from evidence.errors import EvidenceError, RecordError, ToolchainError
 from evidence.trial import Request
 from recording import ORIGIN, path_of, record, stored
@@ -173,6 +174,18 @@ def test_a_program_that_prints_nan(tree, kit):
     )
 
 
+def test_a_program_that_prints_nan_on_purpose(tree, kit):
+    tree.write("kernels/001-add/evidence.toml", "[add]\nallow_nan = true\n")
+    tree.program(text=fake_cuda.source("echo Result", "echo '  sum   nan'"))
+    assert record(tree, kit)[0].succeeded
+
+
+def test_output_whose_numbers_cannot_be_told_apart(tree, kit):
+    assert failed(tree, kit, "echo Result", "echo '  sum   1'", "echo '  sum   2'")[0].startswith(
+        "its output cannot be read: "
+    )
+
+
 def test_a_program_that_prints_a_path_or_a_user(tree, kit, monkeypatch):
     monkeypatch.setattr(getpass, "getuser", lambda: "yvonne")
     monkeypatch.setattr(socket, "gethostname", lambda: "box-41")
@@ -252,6 +265,19 @@ def test_sanitizers_take_the_quick_argument(tree, kit):
     data = stored(tree)
     assert data["runs"][0]["stderr"] == ["size --full"]
     assert data["sanitizers"]["memcheck"]["command"][-1] == "--quick"
+
+
+def test_a_sanitizer_that_proves_nothing_is_no_success(tree, kit):
+    kit.script("compute-sanitizer", "#!/bin/sh\necho =========\n")
+    settings(tree, '[add]\nsanitizers = ["memcheck"]\n')
+    assert failed(tree, kit, "echo x") == ["memcheck gave no summary and ended with exit status 0"]
+
+
+def test_a_sanitizer_that_takes_too_long_is_no_success(tree, kit):
+    settings(
+        tree, '[add]\nsanitizers = ["memcheck"]\nsanitizer_timeout = 0.3\nquick = ["--slow"]\n'
+    )
+    assert failed(tree, kit, 'test -z "$1" || sleep 300') == ["memcheck was not done after 0 s"]
 
 
 PROFILE = '[add.profile]\nmetrics = ["dram.sum", "l2.sum"]\nargs = ["--once"]\nruns = 2\n'
@@ -392,6 +418,19 @@ def test_a_mutant_that_hangs_is_noticed(tree, kit):
     tree.program(text=fake_cuda.source("true"))
     record(tree, kit)
     assert stored(tree)["mutants"]["hang"]["by"] == "timeout"
+
+
+def test_a_mutant_that_hangs_costs_little_time(tree, kit, monkeypatch):
+    monkeypatch.setattr(trial, "_MUTANT_LEAST", 0.2)
+    settings(
+        tree,
+        '[add]\ntimeout = 100\n[[add.mutant]]\nname = "hang"\nfind = "true"\nreplace = "sleep 60"\n',
+    )
+    tree.program(text=fake_cuda.source("true"))
+    started = time.monotonic()
+    record(tree, kit)
+    assert stored(tree)["mutants"]["hang"]["by"] == "timeout"
+    assert time.monotonic() - started < 30
 
 
 def test_a_program_that_fails_with_its_quick_argument_proves_nothing(tree, kit):

@@ -106,3 +106,8 @@ def test_every_mistake_has_its_message(text: str, expected: str):
     with pytest.raises(ConfigError) as caught:
         plan(text)
     assert str(caught.value).startswith(WHERE + expected)
+
+
+def test_nan_is_allowed_only_where_it_is_said():
+    assert plan("[add]\n").allow_nan is False
+    assert plan("[add]\nallow_nan = true\n").allow_nan is True

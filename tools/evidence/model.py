@@ -73,7 +73,11 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `evidence.toml` beside a program says; all of it has defaults."""
+    """What `evidence.toml` beside a program says; all of it has defaults.
+
+    `allow_nan` is for programs that show a NaN on purpose; in all others one
+    in the output is a failure.
+    """
 
     runs: int = 5
     timeout: float = 120.0
@@ -87,6 +91,7 @@ class Plan:
     mutants: tuple[Mutant, ...] = ()
     expect: Expectation = field(default_factory=Expectation)
     values: tuple[tuple[str, str], ...] = ()
+    allow_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

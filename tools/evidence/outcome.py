@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from evidence import build, output
+from evidence import build, output, values
 from evidence.trial import ended
 
 if TYPE_CHECKING:
@@ -76,6 +76,11 @@ def _runs(program: Program, trial: Trial) -> Iterator[str]:
 
 
 def _numbers(program: Program, trial: Trial) -> Iterator[str]:
+    runs = [{"stdout": list(run.stdout)} for run in trial.runs]
+    for problem in values.read({"runs": runs}, program.plan.values).problems:
+        yield f"its output cannot be read: {problem}"
+    if program.plan.allow_nan:
+        return
     for number, run in enumerate(trial.runs, 1):
         for address, value in output.read(run.stdout, program.plan.values).values.items():
             if isinstance(value.number, float) and math.isnan(value.number):
