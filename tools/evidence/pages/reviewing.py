@@ -99,9 +99,10 @@ class Reviewing:
         plain = title.replace("\\", "/").removeprefix("./").removesuffix(".md")
         plain = plain.removeprefix(f"{self._root.config.docs}/")
         found = [p for n, p in self._pages.items() if plain in (n, n.rpartition("/")[2])]
-        exact = [p for p in found if p.name == plain]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
+        # Of pages with one name, that of a source stands on nothing.
+        fitting = [p for p in found if p.name == plain] or [p for p in found if p.sections]
+        if len(fitting or found) == 1:
+            return (fitting or found)[0]
         if found:
             several = ", ".join(page.name for page in found)
             raise EvidenceError(f"{title!r} stands for several pages: {several}", fix="name one")
