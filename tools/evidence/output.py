@@ -124,7 +124,7 @@ class _Reader:
     expected: int = 0
 
     def read_lines(self) -> None:
-        rows = [_cells(line) for line in self.lines]
+        rows = [cells_of(line) for line in self.lines]
         for number, line in enumerate(self.lines):
             cells = rows[number]
             if not cells:
@@ -241,7 +241,8 @@ class _Reader:
         self.problems.append(f"line {line + 1}: {text}")
 
 
-def _cells(line: str) -> list[_Cell]:
+def cells_of(line: str) -> list[_Cell]:
+    """Return the cells of a line."""
     return [_cell(match.group(), match.start()) for match in _CELL.finditer(line)]
 
 
