@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 VENV   := .venv
+export NO_MKDOCS_2_WARNING := 1   # the theme prints an advert for its successor
 BIN    := $(VENV)/bin
 # The compiler's wheels, where the machine has no CUDA toolkit of its own.
 CUDA   := $(if $(or $(wildcard $(CUDA_HOME)/bin/nvcc),$(shell command -v nvcc)),,[cuda])
