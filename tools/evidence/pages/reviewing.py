@@ -106,7 +106,8 @@ class Reviewing:
         if found:
             several = ", ".join(page.name for page in found)
             raise EvidenceError(f"{title!r} stands for several pages: {several}", fix="name one")
-        raise _unknown(f"page {title!r}", plain, self._pages)
+        known = {part for n in self._pages for part in (n, n.rpartition("/")[2])}
+        raise _unknown(f"page {title!r}", plain, known)
 
     def mark(self, page: Page, names: set[str]) -> list[Judged]:
         """Note that sections were read; return those that had to be."""
@@ -125,6 +126,6 @@ class Reviewing:
 
 
 def _unknown(what: str, name: str, known: Iterable[str]) -> EvidenceError:
-    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.4)
+    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.4)
     hint = f"; close: {', '.join(close)}" if close else ""
     return EvidenceError(f"there is no {what}{hint}", fix="list them with: evidence reviewed")

@@ -157,7 +157,7 @@ def _read(path: Path, shown: str) -> States:
         line = getattr(error, "lineno", 1)
         raise RecordError("is not JSON", path=shown, line=line, fix=fix) from None
     found: States = {}
-    if not isinstance(document, dict) or not document.keys() <= set(grounds.KINDS):
+    if not _is_review(document):
         raise RecordError("is no review of a section", path=shown, fix=fix)
     for kind in grounds.KINDS:
         for name, state in document.get(kind, {}).items():
@@ -165,6 +165,14 @@ def _read(path: Path, shown: str) -> States:
                 raise RecordError(f"says nothing of {name}", path=shown, fix=fix)
             found[kind, name] = tuple(state)
     return found
+
+
+def _is_review(document: object) -> bool:
+    return (
+        isinstance(document, dict)
+        and document.keys() <= set(grounds.KINDS)
+        and all(isinstance(states, dict) for states in document.values())
+    )
 
 
 def _hint(path: Path) -> str:
