@@ -30,7 +30,7 @@ COMMANDS = {
     "values": "List every address of a program's evidence with its value.",
     "diff": "Compare two records value by value.",
     "reviewed": "Say that sections of pages were read against what they stand on now.",
-    "readme": "Write the README of each program's folder from its evidence.",
+    "readme": "Write the READMEs of the programs' folders, and the pages that list programs.",
     "doctor": "Say what this machine can do, and what to install.",
     "prune": "Remove evidence of programs that are gone.",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from evidence import store
+from evidence import sources, store
 from evidence.errors import RecordError
 from evidence.findings import Finding
 
@@ -59,11 +59,15 @@ def findings(project: Project, records: Records | None = None) -> Iterator[Findi
 
 
 def write_all(project: Project) -> list[str]:
-    """Write every README that is not as it should be; return their paths."""
+    """Write every README and page of sources that is not as it should be; return their paths."""
     due = {project.relative(path): text for path, text in texts(project)}
-    written = [finding.path for finding in findings(project)]
+    due |= {project.relative(path): text for path, text in sources.texts(project).items()}
+    written = [finding.path for finding in (*findings(project), *sources.findings(project))]
     for shown in written:
-        store.write(project.root / shown, due[shown])
+        if shown in due:
+            store.write(project.root / shown, due[shown])
+        else:
+            (project.root / shown).unlink(missing_ok=True)
     return written
 
 

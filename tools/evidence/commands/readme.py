@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 @click.command("readme")
 @click.pass_obj
 def command(start: Path | None) -> int:
-    """Write the README of each program's folder from its evidence."""
+    """Write the README of each program's folder, and the pages that list whole programs."""
     found = project.load(start)
     written = readme.write_all(found)
     for path in written:
-        click.echo(f"wrote {path}")
+        there = (found.root / path).is_file()
+        click.echo(f"{'wrote' if there else 'removed'} {path}")
     if not written:
-        click.echo("every folder's README is as it should be")
+        click.echo("every README and every page of sources is as it should be")
     return 0
