@@ -168,7 +168,7 @@ def test_the_parts_of_a_claim() -> None:
         kind="claim",
         argument="",
         options=(
-            Option("expect", "t_online > t_naive and t_online < 2", 4),
+            Option("expect", "t_online > t_naive and t_online < 2", 4, ((5, "and t_online < 2"),)),
             Option("fails_on", "t4, v100", 6),
         ),
         line=3,

@@ -8,7 +8,7 @@ from evidence import digits, expressions
 from evidence.addresses import AbsentError
 from evidence.errors import EvidenceError
 from evidence.findings import Finding
-from evidence.pages import claims, grounds, reread, shown
+from evidence.pages import claims, grounds, lint, reread, shown
 from evidence.pages.inline import Inline
 from evidence.pages.names import Names
 
@@ -47,6 +47,8 @@ class _Binder:
     def run(self) -> Bound:
         for problem in (*self.page.front.problems, *self.page.scan.problems):
             self._add("page-syntax", problem.line, problem.message, problem.fix)
+        root = self.library.project.root
+        self.findings += lint.findings(self.page, root / self.page.path, root)
         for name, line in self.page.front.programs:
             try:
                 self.library.program(name)

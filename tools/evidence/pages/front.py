@@ -13,7 +13,7 @@ from evidence.pages.inline import Problem
 # As MkDocs finds it, or the two would disagree about where the text begins.
 _BLOCK = re.compile(r"-{3}[ \t]*\n(.*?\n)(?:\.{3}|-{3})[ \t]*\n", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEYS = ("programs", "values")
+_KEYS = ("programs", "values", "generated")
 # Words that mean something else in an expression.
 _RESERVED = ("and", "or", "not", "min", "max", "abs")
 
@@ -42,12 +42,14 @@ class Front:
         values: Short names, in order.
         first_line: One-based line on which the text after it begins.
         problems: What is wrong with it.
+        generated: What writes the page, if no person does.
     """
 
     programs: tuple[tuple[str, int], ...] = ()
     values: tuple[Name, ...] = ()
     first_line: int = 1
     problems: tuple[Problem, ...] = ()
+    generated: str = ""
 
 
 def split(text: str) -> tuple[Front, str]:
@@ -64,8 +66,7 @@ def split(text: str) -> tuple[Front, str]:
     first_line = text.count("\n", 0, len(text) - len(body)) + 1
     reader = _Reader()
     reader.read(match[1])
-    front = Front(tuple(reader.programs), tuple(reader.values), first_line, tuple(reader.problems))
-    return front, body
+    return reader.front(first_line), body
 
 
 class _Reader:
@@ -73,6 +74,11 @@ class _Reader:
         self.programs: list[tuple[str, int]] = []
         self.values: list[Name] = []
         self.problems: list[Problem] = []
+        self.generated = ""
+
+    def front(self, first_line: int) -> Front:
+        programs, values = tuple(self.programs), tuple(self.values)
+        return Front(programs, values, first_line, tuple(self.problems), self.generated)
 
     def read(self, text: str) -> None:
         try:
@@ -89,6 +95,8 @@ class _Reader:
                 self._programs(value)
             elif key.value == "values":
                 self._values(value)
+            elif key.value == "generated":
+                self._generated(value)
             elif _close(key.value):
                 self._problem(
                     _line(key),
@@ -98,6 +106,16 @@ class _Reader:
 
     def _problem(self, line: int, message: str, fix: str) -> None:
         self.problems.append(Problem(line, message, fix))
+
+    def _generated(self, node: yaml.Node) -> None:
+        if isinstance(node, yaml.ScalarNode) and node.value and node.tag.endswith(":str"):
+            self.generated = node.value
+        else:
+            self._problem(
+                _line(node),
+                "`generated:` says what writes this page",
+                "name it, or remove the line",
+            )
 
     def _programs(self, node: yaml.Node) -> None:
         entries = node.value if isinstance(node, yaml.SequenceNode) else [node]

@@ -107,7 +107,7 @@ class _Finder:
 
     def _directive(self, start: int, mark: str) -> int:
         name = f"[{mark} "
-        end = _closing(self.text, start)
+        end = closing(self.text, start)
         if end is None:
             self._problem(
                 start,
@@ -144,7 +144,7 @@ class _Finder:
         self.found.append(Inline(kind, text, detail, line, offset, behind, written))
 
 
-def _closing(text: str, start: int) -> int | None:
+def closing(text: str, start: int) -> int | None:
     """Return the offset behind the bracket that closes the one at `start`."""
     depth = 0
     for position in range(start, len(text)):

@@ -20,6 +20,11 @@ from evidence.pages.inline import Inline, Problem
 __all__ = ["ARGUMENTS", "BLOCKS", "Block", "Option", "Scan", "scan"]
 
 _INDENTED = re.compile(rf" *(/{{3,}} *(?:{'|'.join(BLOCKS)}))(?: *\||$)")
+_NO_ARGUMENT = {
+    "claim": "put the expression in an option `    expect: a < b`, the sentence in the block",
+    "plot": "put what is plotted in an option `    series:`, the caption in the block",
+    "diff": "put what is compared in options `    old:` and `    new:`",
+}
 # Blocks of other extensions whose names could be taken for ours.
 _FOREIGN = ("admonition", "caption", "details", "html", "note", "tab")
 
@@ -187,7 +192,7 @@ class _Reader:
             self._problem(
                 number,
                 f"`{draft.title}` takes no argument, but has `{argument}`",
-                "write it as an option, `    name: value` under the first line",
+                _NO_ARGUMENT[name],
             )
         self.drafts[line.index] = self.heading = draft
 
