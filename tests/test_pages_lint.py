@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evidence.pages import bindings, lint
 from evidence.pages.library import PageText
@@ -25,7 +27,7 @@ TYPED = [
     # time
     ("It takes 3 ms.", "3 ms"),
     ("It takes 3ms.", "3ms"),
-    ("It takes 0.5s.", "0.5s"),
+    ("It takes 0.5s, or ~20s.", "0.5s", "20s"),
     ("It takes 12 µs, or 12 us.", "12 µs", "12 us"),
     ("It takes 12 μs.", "12 μs"),
     ("400 ns later", "400 ns"),
@@ -82,6 +84,7 @@ TYPED = [
     ("a speedup of 3, a factor of 2.5", "speedup of 3", "factor of 2.5"),
     ("a gain of ×3", "×3"),
     ("unrolled 4x, then", "4x"),
+    ("by 3,000x a time", "3,000x"),
 ]
 
 
@@ -95,7 +98,7 @@ QUIET = [
     "day 16's tile, and on day 97 or 98",
     "Section 2 says so, step 3 too, and see figure 4.",
     "2026-12-01, 1 December 2026, at 12:30, 10:30:05 h",
-    "the 1980s, the 80s, in 1995",
+    "the 1980s, the 80s, the late 80s, in 1995",
     "3 days, 2 weeks, 30 years",
     "CUDA 13.0, Python 3.11, nvcc 13.0.88, C++17, PCIe 5.0 x16, version 12.x",
     "1. first\n2. second\n",
@@ -150,7 +153,7 @@ def test_no_number_with_a_unit(text: str) -> None:
 
 def test_there_are_enough_cases() -> None:
     cases = sum(len(expected) for _, *expected in TYPED)
-    assert (len(TYPED), cases, len(QUIET)) == (54, 81, 43)
+    assert (len(TYPED), cases, len(QUIET)) == (55, 83, 43)
 
 
 @pytest.mark.parametrize(
@@ -276,3 +279,17 @@ def test_a_check_fails_on_a_number_that_is_typed(tree: Tree) -> None:
     assert [(f.code, f.line, f.severity) for f in bindings.findings(tree.load())] == [
         ("unbound-number", 1, "error")
     ]
+
+
+PIECES = ["3 ms", "3", " ", "ms", "\n", "`", "|", "[= ", "[! ", "]", "](", ")", "<b ", "<", ">", '"', "\\", "*", "_",
+          "x", "{: .a }", "https://", "-", "\n\n", "    ", "/// claim\n", "///", "|---|\n"]  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_any_text_is_read_and_every_finding_lies_on_the_page(text: str) -> None:
+    for finding in lint.findings(PageText("docs/page.md", text)):
+        assert 1 <= finding.line <= text.count("\n") + 1
+        what = finding.message.split("`")[1]
+        line = text.split("\n")[finding.line - 1]
+        assert what[0] in line or what[0] in "(x"

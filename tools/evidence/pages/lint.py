@@ -47,7 +47,7 @@ _READ_OUT = re.compile(r"\b(?:alt|title|aria-label)\s*=\s*(?:\"([^\"]*)\"|'([^']
 # Tags that may stand inside of a number: `<b>3</b> ms`.
 _FLOWING = ("a", "b", "em", "i", "mark", "small", "span", "strong", "sub", "sup", "u", "var")
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$")
-_CELL = re.compile(r"((?:\\.|`[^`]*`|\[[=!]\s[^\]]*\]|[^|\\])*)(?:\||$)")
+_CELL = re.compile(r"((?>\\.|`[^`]*`|\[[=!]\s[^\]]*\]|[^|])*+)(?:\||$)")
 
 _DRAWING = re.compile(r"[(\"'\s]([^()\"'\s<>]+\.svg)(?=[)\"'#?\s])")
 _SVG_TEXT = re.compile(

@@ -28,7 +28,7 @@ _NUMBER = (
 )
 # No number: the end of a name, version, power or time of day.
 _BEFORE = r"(?<![\w.^√])(?<!\d:)"
-_NAME = re.compile(r"[A-Za-z_]\w*-\Z")  # before the number, as in `A100-80GB`
+_NAME = re.compile(r"[A-Za-z_]\w*-$")  # before the number, as in `A100-80GB`
 _LONGEST_NAME = 20
 
 _TIME = (
@@ -53,7 +53,7 @@ _THAN = (
 _SIGN = r"(?:[\u00d7xX]|&times;)"
 # A dimension goes on: `16x16`, `16x n`. With a space before it, it is a product.
 _RATIO = (
-    rf"(?:{_SIGN}(?![\w\u00d7]|\s?\d|\s[A-Za-z]\b)|\s{_SIGN}\s{_THAN}"
+    rf"(?:{_SIGN}(?![\w\u00d7]|\s?\d|\s(?!a\b)[A-Za-z]\b)|\s{_SIGN}\s{_THAN}"
     rf"|{_GAP}times\s{_THAN}|-?\s?fold\b(?!\scross))"
 )
 # Where a number may begin; `_MEASURED` is then tried there, which is much faster
@@ -64,7 +64,7 @@ _MEASURED = re.compile(
     rf"|(?:{_GAP}|(?P<hyphen>[-\u2010\u2011]))(?P<unit>{_UNIT})|(?P<ratio>{_RATIO}))"
 )
 _SPOKEN = re.compile(
-    r"(?:[Ss]peed-?ups?|[Ss]low-?downs?|[Ff]actors?)\s(?:of|is|was)\s(?:about\s|nearly\s)?"
+    r"(?:[Ss]peed-?ups?|[Ss]low-?downs?|[Ff]actors?)\s(?:of|about|nearly)(?:\sabout|\snearly)?\s"
     rf"{_NUMBER}(?![\w%])"
     rf"|\u00d7(?<![\d)\]]\s\u00d7)(?<!\b\w\s\u00d7)(?<![\w)\]]\u00d7){_NUMBER}(?![\w\u00d7])"
     rf"|\((?<=\s\()(?:{_UNIT})\)\s?(?:[:=]|is|was)?\s?{_NUMBER}"
@@ -72,7 +72,9 @@ _SPOKEN = re.compile(
 # Substrings without one of which a pattern cannot match, for speed.
 _SPOKEN_HINTS = ("peed", "lowdown", "low-down", "actor", "\u00d7", " (")
 
-_DECADE = re.compile(r"(?:1[5-9]|20)?\d0s")
+_DECADE = re.compile(
+    r"(?:1[5-9]|20)\d0s|(?<=the )\d0s|(?<=early )\d0s|(?<=late )\d0s|(?<=mid-)\d0s"
+)
 _BILLIONS = re.compile(r"[\d.]+B")
 _TYPES_AND_ACCESSES = ("1", "2", "4", "8", "16")  # bytes
 
@@ -106,8 +108,7 @@ def find(text: str) -> Iterator[tuple[int, str]]:
         match = _MEASURED.match(text, start.start())
         if match is not None:
             position = match.end()
-            before = text[max(0, match.start() - _LONGEST_NAME) : match.start()]
-            if not _names_something(match) and not _NAME.search(before):
+            if not _names_something(match):
                 yield match.start(), " ".join(match[0].split())
     if position and any(hint in text for hint in _SPOKEN_HINTS):
         for match in _SPOKEN.finditer(text):
@@ -115,13 +116,16 @@ def find(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _names_something(match: re.Match[str]) -> bool:
-    number, unit = match["number"], match["unit"]
+    number, unit, text = match["number"], match["unit"], match.string
+    if _NAME.search(text, max(0, match.start() - _LONGEST_NAME), match.start()):
+        return True
     if match["hyphen"]:
         # `4-byte` is a type, `16-byte` the widest access. `3-s` is not English.
         return len(unit) == 1 or (unit.lower() == "byte" and number in _TYPES_AND_ACCESSES)
     if match["ratio"]:
         return number == "0"  # the prefix `0x`
-    return bool(_DECADE.fullmatch(match[0]) or _BILLIONS.fullmatch(match[0]))
+    decade = _DECADE.match(text, match.start())
+    return bool(_BILLIONS.fullmatch(match[0]) or (decade and decade.end() == match.end()))
 
 
 def phrases(text: str) -> Iterator[tuple[int, str]]:
