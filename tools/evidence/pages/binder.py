@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def bind(library: Library, page: PageText) -> Bound:
     """Look up everything that a page asks for."""
-    return _Binder(library, page).run()
+    return Binder(library, page).run()
 
 
-class _Refused(Exception):  # noqa: N818  # not an error: it carries a finding
+class Refused(Exception):  # noqa: N818  # not an error: it carries a finding
     """Ends the look-up of one directive."""
 
     def __init__(self, finding: Finding) -> None:
@@ -35,7 +35,18 @@ class _Refused(Exception):  # noqa: N818  # not an error: it carries a finding
         super().__init__(finding.message)
 
 
-class _Binder:
+class Binder:
+    """Looks up the directives of one page.
+
+    Args:
+        library: Where to look.
+        page: The page.
+
+    Attributes:
+        names: The page's short names.
+        used: (program, region) of every region that was shown.
+    """
+
     def __init__(self, library: Library, page: PageText) -> None:
         self.library = library
         self.page = page
@@ -46,33 +57,35 @@ class _Binder:
 
     def run(self) -> Bound:
         for problem in (*self.page.front.problems, *self.page.scan.problems):
-            self._add("page-syntax", problem.line, problem.message, problem.fix)
+            self.add("page-syntax", problem.line, problem.message, problem.fix)
         root = self.library.project.root
         self.findings += lint.findings(self.page, root / self.page.path, root)
         for name, line in self.page.front.programs:
             try:
                 self.library.program(name)
             except EvidenceError as error:
-                self._error("unknown-program", line, error)
+                self.error("unknown-program", line, error)
         items = tuple(self._item(item) for item in self.page.scan.items)
         for unused in self.names.unused():
             message = f"name `{unused.name}` is used nowhere on the page"
-            self._add("name-unused", unused.line, message, "remove it", "warning")
+            self.add("name-unused", unused.line, message, "remove it", "warning")
         sections = reread.standing(self.page, items)
         self.findings += reread.findings(self.library.reviews, self.page.path, sections)
         findings = tuple(sorted(set(self.findings), key=lambda f: (f.line, f.code, f.message)))
         return shown.Bound(self.page, items, findings, frozenset(self.used), sections)
 
-    def _add(
+    def add(
         self, code: str, line: int, message: str, fix: str, severity: Severity = "error"
     ) -> Finding:
+        """Report a finding on a line of the page."""
         finding = Finding(code, self.page.path, line, message, fix, severity=severity)
         self.findings.append(finding)
         return finding
 
-    def _error(self, code: str, line: int, error: EvidenceError) -> Finding:
+    def error(self, code: str, line: int, error: EvidenceError) -> Finding:
+        """Report an error as a finding on a line of the page."""
         where = f"{error.path}:{error.line or 1}: " if error.path else ""
-        return self._add(code, line, f"{where}{error.message}", error.fix or "mend the page")
+        return self.add(code, line, f"{where}{error.message}", error.fix or "mend the page")
 
     def _item(self, item: Block | Inline) -> Shown:
         try:
@@ -83,33 +96,38 @@ class _Binder:
             if item.kind == "claim":
                 return self._claim(item)
             return self._code(item) if item.kind == "code" else self._output(item)
-        except _Refused as refused:
+        except Refused as refused:
             return shown.Failed(refused.finding.message)
 
-    def _program(self, name: str, line: int) -> Program:
+    def refused(self, code: str, line: int, error: EvidenceError) -> Refused:
+        """Return what ends the look-up of a directive, with an error reported."""
+        return Refused(self.error(code, line, error))
+
+    def program(self, name: str, line: int) -> Program:
+        """Return the program that a page names."""
         try:
             return self.library.program(name, self.names.programs)
         except EvidenceError as error:
-            raise _Refused(self._error("unknown-program", line, error)) from None
+            raise self.refused("unknown-program", line, error) from None
 
     def _code(self, block: Block) -> Shown:
         file, colon, name = (part.strip() for part in block.argument.partition(":"))
-        program = self._program(file, block.line)
+        program = self.program(file, block.line)
         if not colon:
             return shown.Code(program, None)
         try:
             region = self.library.region(program, name)
         except EvidenceError as error:
-            raise _Refused(self._error("unknown-region", block.line, error)) from None
+            raise self.refused("unknown-region", block.line, error) from None
         self.used.add((program.name, name))
         return shown.Code(program, region)
 
     def _output(self, block: Block) -> Shown:
-        program = self._program(block.argument, block.line)
-        self._believe(program, self.library.device, block.line)
+        program = self.program(block.argument, block.line)
+        self.believe(program, self.library.device, block.line)
         return shown.Output(program, self.library.state(program, self.library.device))
 
-    def _believe(self, program: Program, device: str, line: int) -> None:
+    def believe(self, program: Program, device: str, line: int) -> None:
         """Report once a page what is wrong with the evidence it stands on."""
         if (program.name, device) in self.judged:
             return
@@ -123,34 +141,34 @@ class _Binder:
                     )
                 )
 
-    def _expression(self, text: str, line: int) -> Expression:
+    def expression(self, text: str, line: int) -> Expression:
         """Read an expression whose names the page gives and whose programs are there."""
         try:
             expression = expressions.parse(text)
         except EvidenceError as error:
-            raise _Refused(self._error("bad-expression", line, error)) from None
+            raise self.refused("bad-expression", line, error) from None
         unknown = self.names.unknown(expression.names)
         if unknown is not None:
-            raise _Refused(self._error("unknown-name", line, unknown))
+            raise self.refused("unknown-name", line, unknown)
         for name in expression.names:
             try:
                 self.names.place(name)
             except EvidenceError as error:
                 where = self.names.line(name)
-                raise _Refused(self._error("unknown-program", where, error)) from None
+                raise self.refused("unknown-program", where, error) from None
         return expression
 
-    def _recorded(self, expression: Expression, device: str, line: int) -> Finding | None:
+    def recorded(self, expression: Expression, device: str, line: int) -> Finding | None:
         """Return what keeps an expression's evidence from being there, if anything does."""
         for name in expression.names:
             program, _ = self.names.place(name)
-            self._believe(program, device, line)
+            self.believe(program, device, line)
             state = self.library.state(program, device)
             if state.record is None:
                 return state.findings[0]
         return None
 
-    def _bound(self, expression: Expression, device: str) -> dict[str, quantities.Bound]:
+    def values(self, expression: Expression, device: str) -> dict[str, quantities.Bound]:
         """Return what each name stands for; report an address where it is written."""
         bound: dict[str, quantities.Bound] = {}
         for name in expression.names:
@@ -162,28 +180,28 @@ class _Binder:
                 message = f"`{name}`: {error.message}"
                 fix = error.fix or "correct the address"
                 line = self.names.line(name)
-                raise _Refused(self._add("unknown-address", line, message, fix)) from None
+                raise Refused(self.add("unknown-address", line, message, fix)) from None
         return bound
 
     def _number(self, item: Inline) -> Shown:
         device = self.library.device
-        expression = self._expression(item.text, item.line)
-        absent = self._recorded(expression, device, item.line)
+        expression = self.expression(item.text, item.line)
+        absent = self.recorded(expression, device, item.line)
         if absent is not None:
-            raise _Refused(absent)
+            raise Refused(absent)
         try:
-            quantity = expressions.evaluate(expression, self._bound(expression, device))
+            quantity = expressions.evaluate(expression, self.values(expression, device))
         except EvidenceError as error:
-            raise _Refused(self._error("bad-expression", item.line, error)) from None
+            raise self.refused("bad-expression", item.line, error) from None
         try:
             text = digits.show(quantity, item.detail or None)
         except EvidenceError as error:
-            raise _Refused(self._error("bad-format", item.line, error)) from None
-        sources = self._sources(expression, device, quantity)
+            raise self.refused("bad-format", item.line, error) from None
+        sources = self.sources(expression, device, quantity)
         about = grounds.about(expression, self.names.place)
         return shown.Number(text, expression.text, sources, about, quantity)
 
-    def _sources(
+    def sources(
         self, expression: Expression, device: str, result: quantities.Quantity | None
     ) -> tuple[shown.Source, ...]:
         found: list[shown.Source] = []
@@ -201,11 +219,11 @@ class _Binder:
         try:
             wanted = claims.terms(block)
         except EvidenceError as error:
-            raise _Refused(self._error("bad-expression", block.line, error)) from None
-        expression = self._expression(option.text, option.line)
+            raise self.refused("bad-expression", block.line, error) from None
+        expression = self.expression(option.text, option.line)
         devices = claims.devices(self.names, expression, wanted)
         verdicts = tuple(self._verdict(expression, d, wanted, option.line) for d in devices)
-        sources = self._sources(expression, devices[0], None)
+        sources = self.sources(expression, devices[0], None)
         about = grounds.about(expression, self.names.place)
         demanded = margin.text if margin else ""
         return shown.Claim(expression.text, demanded, verdicts, sources, about)
@@ -214,16 +232,16 @@ class _Binder:
         self, expression: Expression, device: str, wanted: claims.Terms, line: int
     ) -> Verdict:
         unmeasured = shown.Verdict(device, "not measured", expected=False)
-        if self._recorded(expression, device, line) is not None:
+        if self.recorded(expression, device, line) is not None:
             return unmeasured
         try:
-            bound = self._bound(expression, device)
+            bound = self.values(expression, device)
             verdict = claims.judge(expression, bound, device, wanted)
         except AbsentError as error:
-            self._error("claim-unmeasured", line, error)
+            self.error("claim-unmeasured", line, error)
             return unmeasured
         except EvidenceError as error:
-            raise _Refused(self._error("bad-expression", line, error)) from None
+            raise self.refused("bad-expression", line, error) from None
         if not verdict.expected:
             self._disagrees(expression, verdict, line)
         return verdict
@@ -233,7 +251,7 @@ class _Binder:
         if verdict.holds == "fails":
             message = f"`{text}` does not hold on {device}: {claims.failing(verdict)}"
             fix = f"correct the sentence, or say `fails_on: {device}`"
-            self._add("claim-fails", line, message, fix)
+            self.add("claim-fails", line, message, fix)
         else:
             message = f"`{text}` is said to fail on {device}, and it holds there"
-            self._add("claim-holds", line, message, f"take {device} out of `fails_on:`")
+            self.add("claim-holds", line, message, f"take {device} out of `fails_on:`")
