@@ -8,7 +8,7 @@ from evidence import digits, expressions
 from evidence.addresses import AbsentError
 from evidence.errors import EvidenceError
 from evidence.findings import Finding
-from evidence.pages import claims, grounds, lint, reread, shown
+from evidence.pages import claims, directives, grounds, lint, overviews, reread, shown
 from evidence.pages.inline import Inline
 from evidence.pages.names import Names
 
@@ -95,6 +95,8 @@ class Binder:
                 return self._number(item)
             if item.kind == "claim":
                 return self._claim(item)
+            if item.kind in directives.OVERVIEWS:
+                return overviews.look_up(self, item)
             return self._code(item) if item.kind == "code" else self._output(item)
         except Refused as refused:
             return shown.Failed(refused.finding.message)

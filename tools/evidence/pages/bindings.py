@@ -107,7 +107,7 @@ def _count(bound: Bound, looked_at: dict[str, int]) -> None:
     for item in bound.page.scan.items:
         if isinstance(item, Inline):
             looked_at["numbers"] += item.kind == "value"
-        else:
+        elif item.kind in kinds:
             looked_at[kinds[item.kind]] += 1
 
 

@@ -68,7 +68,7 @@ class ClaimBlock(_Shown):
         kind, sign = "ev-claim ev-fails", "✗"
         if isinstance(shown, Claim):
             kind, sign = render.claim_class(shown), render.claim_sign(shown)
-        element = SubElement(parent, "div", {"class": kind})
+        element = SubElement(parent, "div", {"class": kind, "id": self.page.claim_id(self.index)})
         SubElement(element, "span", {"class": "ev-sign", "aria-hidden": "true"}).text = sign
         self.said = SubElement(element, "div", {"class": "ev-said"})
         return element
@@ -84,4 +84,22 @@ class ClaimBlock(_Shown):
         more.text = AtomicString(self.md.htmlStash.store(self.page.claim(self.index)))
 
 
-KINDS = (CodeBlock, OutputBlock, ClaimBlock)
+class StatusBlock(_Shown):
+    """`/// status`: the state of every program's evidence."""
+
+    NAME = "status"
+
+
+class ClaimsBlock(_Shown):
+    """`/// claims`: every claim of the site."""
+
+    NAME = "claims"
+
+
+class DevicesBlock(_Shown):
+    """`/// devices`: what was recorded where."""
+
+    NAME = "devices"
+
+
+KINDS = (CodeBlock, OutputBlock, ClaimBlock, StatusBlock, ClaimsBlock, DevicesBlock)

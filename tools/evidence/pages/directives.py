@@ -14,8 +14,14 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "claim": ("expect", "device", "fails_on", "margin"),
     "plot": ("kind", "title", "x", "y", "at", "series", "ceiling", "log"),
     "diff": ("old", "new", "values"),
+    "status": (),
+    "claims": (),
+    "devices": ("ceilings",),
 }
 """Names of our blocks, with the options each of them takes."""
+
+OVERVIEWS = ("status", "claims", "devices")
+"""Blocks that show a table over all evidence."""
 
 ARGUMENTS = {"code": "file.cu:region", "output": "program"}
 """Blocks that take an argument, and what it looks like."""

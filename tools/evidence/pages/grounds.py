@@ -174,7 +174,7 @@ def of(found: Shown) -> Iterator[Ground]:
     elif isinstance(found, shown.Number):
         if found.quantity is not None:
             yield Figure(found.about, found.expression, found.quantity)
-    elif isinstance(found, shown.Claim):
+    elif isinstance(found, shown.Claim) and any(v.comparisons for v in found.verdicts):
         yield Said(found)
 
 

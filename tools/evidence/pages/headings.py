@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from evidence.pages.library import PageText
     from evidence.pages.lines import Line
 
 TOP = "_top"
@@ -100,6 +101,18 @@ def sections(headings: Iterable[Heading], first_line: int) -> tuple[Section, ...
     return tuple(found)
 
 
+def title(page: PageText) -> str:
+    """Return a page's first heading without its markup; its path if it has none."""
+    if not page.scan.headings:
+        return page.path
+    text = _ATTRIBUTES.sub("", page.scan.headings[0].text)
+    return _plain(text).replace("*", "").replace("`", "").strip() or page.path
+
+
+def _plain(text: str) -> str:
+    return unescape(_TAG.sub("", _LINK.sub(lambda m: m[1], _DIRECTIVE.sub("", text))))
+
+
 def _name(text: str) -> str:
     attributes = _ATTRIBUTES.search(text)
     if attributes is not None:
@@ -107,8 +120,7 @@ def _name(text: str) -> str:
         if given is not None:
             return given[1] or given[2]
         text = text[: attributes.start()]
-    plain = _LINK.sub(lambda m: m[1], _DIRECTIVE.sub("", text))
-    plain = unescape(_TAG.sub("", plain))
+    plain = _plain(text)
     folded = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode("ascii")
     words = re.sub(r"[^\w\s-]", "", folded).strip().lower()
     return re.sub(r"[-\s]+", "-", words)[:_LONGEST]

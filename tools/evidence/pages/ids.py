@@ -37,6 +37,11 @@ def source(program: Program, number: int | None = None) -> str:
     return name if number is None else f"{name}~{number}"
 
 
+def claim(number: int) -> str:
+    """Return the anchor of the claim of this number on its page."""
+    return f"claim~{number}"
+
+
 def region(program: Program, name: str) -> str:
     """Return the anchor of a shown region."""
     return f"{source(program)}~{name}"

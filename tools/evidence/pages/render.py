@@ -114,19 +114,19 @@ def _bound(text: str, kind: str, title: str, data: dict[str, object], href: str 
 
 def claim_class(shown: Claim) -> str:
     """Return the class names of a claim's element."""
-    return f"ev-claim {_stands(shown.verdicts[0])[0]}"
+    return f"ev-claim {stands(shown.verdicts[0])[0]}"
 
 
 def claim_sign(shown: Claim) -> str:
     """Return the mark in the margin."""
-    return _stands(shown.verdicts[0])[1]
+    return stands(shown.verdicts[0])[1]
 
 
 def claim_details(shown: Claim, href: Href) -> str:
     """Return the folded part of a claim: its verdicts, expression and numbers."""
     first, *others = shown.verdicts
-    words = f'<span class="ev-mark">{_stands(first)[2]}</span> on {escape(first.device)}'
-    words += "".join(f"; {_stands(v)[2]} on {escape(v.device)}" for v in others)
+    words = f'<span class="ev-mark">{stands(first)[2]}</span> on {escape(first.device)}'
+    words += "".join(f"; {stands(v)[2]} on {escape(v.device)}" for v in others)
     margin = f" with a margin of {escape(shown.margin)}" if shown.margin else ""
     tables = "".join(_comparisons(v, named=len(shown.verdicts) > 1) for v in shown.verdicts)
     return (
@@ -136,7 +136,8 @@ def claim_details(shown: Claim, href: Href) -> str:
     )
 
 
-def _stands(verdict: Verdict) -> tuple[str, str, str]:
+def stands(verdict: Verdict) -> tuple[str, str, str]:
+    """Return class, sign and words of how a claim stands on a device."""
     if verdict.holds == "fails" and verdict.expected:
         return "ev-not-here", "✗", "does not hold, as said,"
     return _STANDS[verdict.holds]

@@ -15,11 +15,13 @@ from evidence.errors import EvidenceError
 from evidence.findings import failing
 from evidence.pages import (
     binder,
+    claimlist,
     explorer,
     front,
     ids,
     lines,
     listing,
+    overview,
     paper,
     render,
     shown,
@@ -44,14 +46,15 @@ class Rendering:
 
     Args:
         bound: The page, looked up.
-        library: Where it was looked up.
+        pages: All pages, and where they are looked up.
         host: What renders it.
     """
 
-    def __init__(self, bound: Bound, library: Library, host: Host) -> None:
+    def __init__(self, bound: Bound, pages: Pages, host: Host) -> None:
         self.bound = bound
+        self._pages = pages
         self.late: list[EvidenceError] = []  # what only rendering has shown to be wrong
-        self._library = library
+        self._library = pages.library
         self._host = host
         self._named: set[str] = set()
 
@@ -68,7 +71,7 @@ class Rendering:
             ConfigError: There is no project around the page.
         """
         pages = pages_for(host, folder if host.path is None else host.path.parent)
-        return cls(_bound(pages, text, host.path), pages.library, host)
+        return cls(_bound(pages, text, host.path), pages, host)
 
     def item(self, index: int) -> Shown:
         """Return what a directive comes to."""
@@ -79,6 +82,13 @@ class Rendering:
         html = self._block(self.item(index))
         self._host.announce(_ANCHOR.findall(html))
         return html
+
+    def claim_id(self, index: int) -> str:
+        """Return the anchor of a claim: its number among the page's claims."""
+        items = self.bound.page.scan.items[: index + 1]
+        anchor = ids.claim(sum(item.kind == "claim" for item in items))
+        self._host.announce([anchor])
+        return anchor
 
     def claim(self, index: int) -> str:
         """Return the HTML of a claim's folded part."""
@@ -129,7 +139,21 @@ class Rendering:
             return self._output(found)
         if isinstance(found, shown.Code):
             return self._code(found)
+        if isinstance(found, shown.Overview):
+            return self._overview(found)
         return _error(found)
+
+    def _overview(self, found: shown.Overview) -> str:
+        if found.kind == "status":
+            return overview.status(self._library, self._place)
+        if found.kind == "claims":
+            return claimlist.claims(self._pages, self._place)
+        return overview.devices(self._library, found.ceilings, self._place)
+
+    def _place(self, page: str, anchor: str) -> str:
+        """Return the address of an anchor on a page, or of the page."""
+        target = f"{self._to(page)}#{anchor}" if anchor else self._to(page) or "#"
+        return self._host.link(target)
 
     def _output(self, found: shown.Output) -> str:
         program, state = found.program, found.state

@@ -129,7 +129,9 @@ def findings(reviews: Reviews, path: str, standings: Iterable[Standing]) -> Iter
     kept = reviews.page(name)
     yield from kept.broken.values()
     for judged in judge(kept, standings):
-        if judged.reread and judged.standing.name not in kept.broken:
+        # What cannot be looked up is reported as such; reading it can wait for that.
+        due = judged.changed if judged.standing.doubtful else judged.reread
+        if due and judged.standing.name not in kept.broken:
             yield _finding(path, judged)
 
 

@@ -115,13 +115,29 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Ceiling:
+    """A program, and the addresses in it that hold measured ceilings of a device."""
+
+    program: Program
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A table over all evidence: `status`, `claims` or `devices`."""
+
+    kind: str
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A directive that cannot be shown, with the reason."""
 
     message: str
 
 
-Shown = Code | Output | Number | Sourced | Claim | Failed
+Shown = Code | Output | Number | Sourced | Claim | Overview | Failed
 
 
 @dataclass(frozen=True, slots=True)
