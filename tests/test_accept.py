@@ -161,7 +161,7 @@ def test_a_record_under_another_name(tree, made):
     ]
 
 
-@pytest.mark.parametrize("label", ["../../../x", "h200/../../x", "", "H200", ".h"])
+@pytest.mark.parametrize("label", ["../../../x", "h200/../../x", "", "H200", ".h", "h200\n"])
 def test_a_label_that_is_a_path(tree, made, label):
     entry = bundle.read(made)[0]
     data = json.loads(entry.data)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -193,7 +194,19 @@ def test_a_killed_recorder_leaves_no_program_running(tree, kit, tmp_path):
         assert child.poll() is None
     child.send_signal(signal.SIGINT)
     child.wait(timeout=20)
-    assert not Path(f"/proc/{flag.read_text().strip()}/environ").exists()
+    pid = int(flag.read_text())
+    end = time.monotonic() + 20
+    while runs(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not runs(pid)
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process is there and is no zombie, of which the environment is empty."""
+    try:
+        return bool(Path(f"/proc/{pid}/environ").read_bytes())
+    except OSError:
+        return False
 
 
 @pytest.fixture

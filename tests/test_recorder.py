@@ -340,7 +340,7 @@ MUTANTS = """\
 [add]
 quick = ["--quick"]
 sanitizers = ["memcheck"]
-timeout = 2
+timeout = 20
 [[add.mutant]]
 name = "wrong-sum"
 find = "sum=12"
@@ -382,6 +382,15 @@ def test_mutants_are_compiled_with_everything_else(tree, kit):
     assert sum("-I." in call for call in kit.calls()) == 3
 
 
+def test_the_text_of_a_mutants_edit_is_kept_word_for_word(tree, kit):
+    settings(tree, '[[add.mutant]]\nname = "m"\nfind = "ls /tmp"\nreplace = "ls /tmp/none"\n')
+    tree.program(text=fake_cuda.source("ls /tmp >/dev/null"))
+    record(tree, kit)
+    mutant = stored(tree)["mutants"]["m"]
+    assert (mutant["find"], mutant["replace"], mutant["by"]) == ("ls /tmp", "ls /tmp/none", "gate")
+    assert "'<tmp>/none'" in mutant["output"][-1]
+
+
 def test_a_mutants_includes_are_found(tree, kit):
     settings(tree, MUTANTS)
     tree.write("kernels/001-add/sum.cuh", "#pragma sh # included\n")
@@ -413,7 +422,7 @@ def test_a_mutant_whose_text_is_not_there(tree, kit):
 def test_a_mutant_that_hangs_is_noticed(tree, kit):
     settings(
         tree,
-        '[add]\ntimeout = 0.5\n[[add.mutant]]\nname = "hang"\nfind = "true"\nreplace = "sleep 300"\n',
+        '[add]\ntimeout = 2\n[[add.mutant]]\nname = "hang"\nfind = "true"\nreplace = "sleep 300"\n',
     )
     tree.program(text=fake_cuda.source("true"))
     record(tree, kit)
@@ -474,7 +483,8 @@ def test_a_sanitizer_that_complains_anyway_does_not_reject_a_mutant(tree, kit):
     ],
 )  # fmt: skip
 def test_a_program_that_fails_as_it_must(tree, kit, expect, lines):
-    settings(tree, f'[add]\ntimeout = 0.5\nsanitizers = ["memcheck"]\nexpect = {expect}\n')
+    timeout = 0.5 if "timeout" in expect else 60
+    settings(tree, f'[add]\ntimeout = {timeout}\nsanitizers = ["memcheck"]\nexpect = {expect}\n')
     tree.program(text=fake_cuda.source(*lines))
     report, _ = record(tree, kit)
     assert report.failed == ()
@@ -499,9 +509,7 @@ def test_a_program_that_fails_as_it_must(tree, kit, expect, lines):
     ],
 )  # fmt: skip
 def test_a_program_that_does_not_fail_as_it_must(tree, kit, expect, lines, reason):
-    settings(
-        tree, f'[add]\ntimeout = 0.5\nruns = 1\nsanitizers = ["memcheck"]\nexpect = {expect}\n'
-    )
+    settings(tree, f'[add]\ntimeout = 60\nruns = 1\nsanitizers = ["memcheck"]\nexpect = {expect}\n')
     assert failed(tree, kit, *lines) == [reason]
 
 
@@ -787,6 +795,15 @@ def test_steps_left_out_keep_what_is_stored(tree, kit):
     assert heard.steps[0] == "compiling 1"
 
 
+def test_steps_left_out_keep_nothing_of_another_source(tree, kit):
+    settings(tree, '[add]\nsanitizers = ["memcheck"]\n')
+    tree.program(text=fake_cuda.source("echo x"))
+    record(tree, kit)
+    tree.program(text=fake_cuda.source("echo y"))
+    record(tree, kit, request=Request(sanitize=False))
+    assert stored(tree)["sanitizers"]["memcheck"]["status"] == "not-requested"
+
+
 def test_steps_left_out_of_a_first_record_are_marked(tree, kit):
     settings(tree, MUTANTS + PROFILE)
     tree.program(text=fake_cuda.source(*GOOD))
@@ -942,6 +959,8 @@ def test_another_compiler_than_the_pin_is_warned_about(tree, tmp_path):
     assert stored(tree)["toolchain"]["nvcc"] == "12.9.1"
     # Only a compiler of the pin can mend that.
     assert command(tree, kit).stdout == "nothing to record: all 1 programs are fresh on h200\n"
+    command(tree, fake_cuda.install(tmp_path / "cuda"))
+    assert stored(tree)["toolchain"]["nvcc"] == "13.0.88"
 
 
 def test_filing_says_what_it_did():

@@ -113,7 +113,7 @@ def _attempt(
         elif not compiled.succeeded:
             verdict = Verdict("broken", reason=_why_not(compiled))
             found.mutants[name][compiled.target.mutant] = verdict
-    _compare(found, programs, done, hashes)
+    _compare(found, done, hashes)
     return found
 
 
@@ -175,37 +175,19 @@ def _why_not(compiled: Compiled) -> str:
     return f"it does not compile: {said or build.general_reason(compiled.output)}"
 
 
-def _compare(
-    found: Compilation,
-    programs: Iterable[Program],
-    done: Iterable[Compiled],
-    hashes: Mapping[str, str],
-) -> None:
-    """Note every program of which the binary is not of the inputs."""
-    for program in programs:
-        before = found.inputs.get(program.name)
-        if before is None:
-            continue
-        try:
-            after = key.inputs_of(program)
-        except EvidenceError as error:
-            found.errors[program.name] = error
-            continue
-        # An edit that the compiler may have seen or not.
-        for path in sorted(before.files.keys() | after.files.keys()):
-            if before.files.get(path) != after.files.get(path):
-                _note(found, program, f"{path} changed while it was being compiled")
+def _compare(found: Compilation, done: Iterable[Compiled], hashes: Mapping[str, str]) -> None:
+    """Note every program of which the binary is not of the inputs.
+
+    The inputs were read before the compiler ran and the hashes were taken
+    after it, so that an edit in between shows, whichever text it compiled.
+    """
     for compiled in done:
         program = compiled.target.program
         mutated = hashes.get(compiled.target.output)
         for sentence in differences(compiled, found.inputs[program.name], mutated):
-            _note(found, program, sentence)
-
-
-def _note(found: Compilation, program: Program, sentence: str) -> None:
-    sentences = found.changed.setdefault(program.name, [])
-    if sentence not in sentences:
-        sentences.append(sentence)
+            sentences = found.changed.setdefault(program.name, [])
+            if sentence not in sentences:
+                sentences.append(sentence)
 
 
 def differences(compiled: Compiled, inputs: Inputs, mutated: str | None = None) -> list[str]:
