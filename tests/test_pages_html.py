@@ -308,7 +308,7 @@ CLAIM = "/// claim\n    expect: {}\nIt *holds*.\n///"
 
 def claim(kind: str, sign: str, more: str) -> str:
     return (
-        f'<div class="ev-claim {kind}"><span aria-hidden="true" class="ev-sign">{sign}</span>'
+        f'<div class="ev-claim {kind}" id="claim~1"><span aria-hidden="true" class="ev-sign">{sign}</span>'
         '<div class="ev-said">\n<p>It <em>holds</em>.</p>\n</div>\n'
         f'<div class="ev-more"><details class="ev-why">{more}</details></div>\n</div>'
     )
@@ -515,8 +515,9 @@ def test_a_claim_that_fails_can_be_shown(recorded: Tree) -> None:
     html = convert(recorded, CLAIM.format("time < 1"), on_error="show")
     assert "ev-banner" in html
     assert (
-        '<div class="ev-claim ev-fails"><span aria-hidden="true" class="ev-sign">✗</span>' in html
-    )
+        '<div class="ev-claim ev-fails" id="claim~1">'
+        '<span aria-hidden="true" class="ev-sign">✗</span>'
+    ) in html
 
 
 def test_missing_evidence_can_be_shown(recorded: Tree) -> None:
