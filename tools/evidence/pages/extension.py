@@ -186,7 +186,7 @@ class _Tidy(Treeprocessor):
 
 
 class _Finish(Postprocessor):
-    """Puts plain numbers into attributes and raw HTML, and the banner on top."""
+    """Puts plain numbers into attributes and raw HTML, the date and the banner on top."""
 
     def __init__(self, md: Markdown, extension: EvidenceExtension) -> None:
         super().__init__(md)
@@ -203,7 +203,7 @@ class _Finish(Postprocessor):
             )
         text = marks.BLOCK.sub("", text)
         text = marks.MARK.sub(lambda m: page.plain(int(m[1])), text)
-        return page.banner() + text
+        return page.banner() + page.dated(text)
 
 
 def makeExtension(**options: Any) -> EvidenceExtension:  # noqa: N802

@@ -42,7 +42,7 @@ def status(library: Library, link: Link) -> str:
     )
     head = ("program", "device", "state", "recorded", "runs", "sanitizers", "mutants")
     rows = [_status(library, state, link) for state in states]
-    return f'<p class="ev-count">{counts}</p>{table(head, rows)}'
+    return f'<p class="ev-count">{counts}</p>{table("Evidence status", head, rows)}'
 
 
 def _states(library: Library, program: Program) -> list[State]:
@@ -133,7 +133,7 @@ def devices(library: Library, ceilings: Sequence[Ceiling], link: Link) -> str:
     ordered = sorted(found.values(), key=lambda d: (d.label != library.device, d.label))
     head = ("device", "GPU", "driver", "nvcc", "programs", "recorded")
     rows = [_device(device, len(library.project.programs)) for device in ordered]
-    html = table(head, rows) if rows else "<p>Nothing was recorded yet.</p>"
+    html = table("Devices", head, rows) if rows else "<p>Nothing was recorded yet.</p>"
     labels = [device.label for device in ordered]
     return html + _ceilings(library, ceilings, labels, link)
 
@@ -164,11 +164,11 @@ def _ceilings(library: Library, ceilings: Sequence[Ceiling], labels: list[str], 
             home = library.home(ceiling.program)
             name = escape(captured.replace("-", " "))
             if home is not None:
-                place = link(home, ids.value(ceiling.program.name, address))
+                place = link(home, ids.output(ceiling.program.name))
                 name = f'<a href="{escape(place)}">{name}</a>'
             cells = [_number(found[label].get(address)) for label in labels]
             rows.append([name, *cells])
-    return table(("measured ceiling", *labels), rows) if rows else ""
+    return table("Measured ceilings", ("measured ceiling", *labels), rows) if rows else ""
 
 
 def _measured(library: Library, ceiling: Ceiling, label: str) -> dict[str, Value]:
@@ -184,12 +184,13 @@ def _number(value: Value | None) -> str:
     return _NONE if value is None else escape(digits.show(quantities.of(value)))
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table that scrolls by itself; cells are HTML, heads are text."""
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table that scrolls by itself; cells are HTML, title and heads are text."""
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return (
-        '<div class="ev-scroll" tabindex="0"><table class="ev-table ev-overview">'
+        f'<div class="ev-scroll" role="region" aria-label="{escape(title)}" tabindex="0">'
+        '<table class="ev-table ev-overview">'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 

@@ -16,6 +16,7 @@ from evidence.findings import failing
 from evidence.pages import (
     binder,
     claimlist,
+    dated,
     explorer,
     front,
     ids,
@@ -124,6 +125,10 @@ class Rendering:
             f'<div class="ev-banner" role="alert"><strong>A build would fail on this page: '
             f"{count}.</strong><ul>{items}</ul></div>\n"
         )
+
+    def dated(self, html: str) -> str:
+        """Return the page's HTML with the date of its evidence under the title."""
+        return dated.placed(html, self.bound, self._library)
 
     def line_of(self, text: str) -> int:
         """Return the page's line on which some text stands; the first if unsure."""
