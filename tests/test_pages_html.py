@@ -153,9 +153,8 @@ EXPLORER = re.compile(r' · <a href="https://godbolt\.org/clientstate/[A-Za-z0-9
                       r'external" title="opens the whole source with the flags it is built with">'
                       r"Compiler Explorer</a>")  # fmt: skip
 ROW = (
-    '<span class="n">std</span><span class="o">::</span><span class="n">printf</span>'
-    '<span class="p">(</span><span class="s">"hello</span><span class="se">\\n</span>'
-    '<span class="s">"</span><span class="p">);</span>\n</span></code></pre></div></figure></div>'
+    'std::printf(<span class="s">"hello</span><span class="se">\\n</span><span class="s">"</span>);\n'
+    "</code></pre></div></figure></div>"
 )
 
 
@@ -165,13 +164,12 @@ def test_a_region(recorded: Tree) -> None:
         '<div class="ev-block"><figure class="ev-code" id="src~001-add~add.cu~greeting">'
         '<figcaption class="ev-bar"><span class="ev-file">add.cu</span> '
         '<span class="ev-region">greeting</span> <span class="ev-span">line 10</span> '
-        '<span class="ev-tools"><a href="#src~001-add~add.cu~10">full source</a></span>'
+        '<span class="ev-tools"><a href="#L10">full source</a></span>'
         '</figcaption><div class="highlight"><pre><code class="language-cuda">'
-        '<span class="ev-row"><a class="ev-no" href="#src~001-add~add.cu~10" tabindex="-1">10</a>'
-        + ROW
+        '<a href="#L10" tabindex="-1">10</a>' + ROW
     )
     assert len(EXPLORER.findall(html)) == 1
-    assert html.count('id="src~001-add~add.cu~10"') == 1
+    assert html.count('id="L10"') == 1
 
 
 def test_a_region_without_a_page_for_its_source(recorded: Tree) -> None:
@@ -181,57 +179,100 @@ def test_a_region_without_a_page_for_its_source(recorded: Tree) -> None:
         '<figcaption class="ev-bar"><span class="ev-file">add.cu</span> '
         '<span class="ev-region">greeting</span> <span class="ev-span">line 10</span>'
         '</figcaption><div class="highlight"><pre><code class="language-cuda">'
-        '<span class="ev-row" id="src~001-add~add.cu~10"><a class="ev-no" '
-        'href="#src~001-add~add.cu~10" tabindex="-1">10</a>' + ROW
+        '<a id="src~001-add~add.cu~10" href="#src~001-add~add.cu~10" tabindex="-1">10</a>' + ROW
     )
 
 
+def test_lines_of_a_second_listing_have_longer_anchors(recorded: Tree) -> None:
+    recorded.program("001-add", "sub")
+    html = convert(recorded, "/// code | add.cu\n///\n\n/// code | sub.cu\n///", front="")
+    assert html.count('<a id="L10" href="#L10" tabindex="-1">10</a>') == 1
+    place = "src~001-add~sub.cu~10"
+    assert html.count(f'<a id="{place}" href="#{place}" tabindex="-1">10</a>') == 1
+
+
+def test_a_second_listing_of_one_source_repeats_no_anchor(recorded: Tree) -> None:
+    html = convert(recorded, "/// code | add.cu\n///\n\n/// code | add.cu\n///")
+    assert html.count('<a id="L10" href="#L10" tabindex="-1">10</a>') == 1
+    assert html.count('\n<a href="#L10" tabindex="-1">10</a>') == 1
+
+
 def paper(html: str) -> str:
-    match = re.search(r'<figure class="ev-output".*?(?=<details)', html, re.DOTALL)
+    match = re.search(r'<figure class="ev-output".*?(?=<details class="ev-record)', html, re.DOTALL)
     assert match, html
     return match[0]
 
 
+NAME = "ev~001-add~add"
+HEAD = (
+    f'<figure class="ev-output" id="{NAME}" data-search-exclude=""><figcaption class="ev-bar">'
+    '<span class="ev-file">./add</span> <span class="ev-on">printed on NVIDIA H200</span>'
+    "</figcaption>"
+)
+
+
+def runs(count: int, name: str = NAME) -> str:
+    """Return the HTML of the choice between runs."""
+    labels = [
+        f'<label><input type="radio" name="{name}~run"{" checked" * (run == 1)}> run {run}</label>'
+        for run in range(1, count + 1)
+    ]
+    return (
+        f'<div class="ev-runs" role="group" aria-label="Runs">{"".join(labels)} '
+        '<span class="ev-differ">what differs between runs is dotted</span></div>'
+    )
+
+
 def test_output_that_differs_between_runs(recorded: Tree) -> None:
-    name = "ev~001-add~add"
-    cell = f'<span class="ev-cell" id="{name}~case-n-256~'
-    moved = f'{cell}bytes">1024</span>'
-
-    def panel(run: int, body: str) -> str:
-        checked = " checked" if run == 1 else ""
-        return (
-            f'<input type="radio" name="{name}~runs" id="{name}~run{run}"{checked}>'
-            f'<label for="{name}~run{run}">run {run}</label>'
-            f'<div class="ev-paper"><pre>{body}</pre></div>'
-        )
-
     assert paper(convert(recorded, "/// output | 001-add\n///")) == (
-        f'<figure class="ev-output" id="{name}"><figcaption class="ev-bar">'
-        '<span class="ev-file">./add</span> <span class="ev-on">printed on NVIDIA H200</span>'
-        '</figcaption><div class="ev-runs" role="group" aria-label="Runs">'
-        + panel(
-            1,
-            f'<span id="{name}~1">case n = 256</span>\n'
-            f'<span id="{name}~2">  time    1.00 ms</span>\n'
-            f'<span id="{name}~3">  &lt;bytes&gt;   {moved} B</span>\n',
-        )
-        + panel(
-            2,
-            f'case n = 256\n  time    {cell}time">1.10</span> ms\n  &lt;bytes&gt;   1024 B\n',
-        )
-        + panel(3, "case n = 256\n  time    1.30 ms\n  &lt;bytes&gt;   1024 B\n")
-        + "</div>"
+        f"{HEAD}{runs(3)}"
+        '<div class="ev-paper"><pre>case n = 256\n'
+        f'  time    <i data-runs="1.00\n1.10\n1.30" data-median="1" id="{NAME}~case-n-256~time">'
+        "1.00</i> ms\n"
+        f'  &lt;bytes&gt;   <b id="{NAME}~case-n-256~bytes">1024</b> B\n</pre></div>'
+    )
+
+
+def test_a_value_that_no_page_names_has_no_anchor(recorded: Tree) -> None:
+    recorded.write("docs/page.md", "")
+    html = convert(recorded, "/// output | 001-add\n///", front="")
+    assert paper(html) == (
+        f"{HEAD}{runs(3)}"
+        '<div class="ev-paper"><pre>case n = 256\n'
+        '  time    <i data-runs="1.00\n1.10\n1.30">1.00</i> ms\n'
+        "  &lt;bytes&gt;   1024 B\n</pre></div>"
+    )
+    # A name that another page gives is enough, and so is a wildcard.
+    recorded.write("docs/other.md", "---\nvalues:\n  all: 001-add:case-*/bytes\n---\n[= all ]\n")
+    html = convert(recorded, "/// output | 001-add\n///", front="")
+    assert f'<b id="{NAME}~case-n-256~bytes">1024</b> B' in html
+
+
+def test_two_values_in_one_word_that_differs(recorded: Tree) -> None:
+    recorded.write("kernels/001-add/evidence.toml", "[add]\nruns = 1\n[add.values]\n"
+                   "wide = '([0-9]+)x'\nhigh = 'x([0-9]+)'\n")  # fmt: skip
+    recorded.record(stdout=[["4x9 tiles"], ["8x9 tiles"]])
+    front = FRONT.replace("case-n-256/time", "text/wide").replace("case-n-256/bytes", "text/high")
+    assert (
+        f'<pre><b data-median="0" id="{NAME}~text~wide"></b><b data-median="0" '
+        f'id="{NAME}~text~high"></b><i data-runs="4x9\n8x9">4x9</i> tiles\n</pre>'
+    ) in convert(recorded, "/// output | 001-add\n///", front=front)
+
+
+def test_runs_that_do_not_match_line_by_line_are_printed_in_full(recorded: Tree) -> None:
+    recorded.record(stdout=[["case n = 256", "  time    2.00 ms"], ["x", *RUNS[0]]])
+    assert paper(convert(recorded, "/// output | 001-add\n///")) == (
+        f'{HEAD}<div class="ev-paper"><pre>case n = 256\n  time    2.00 ms\n</pre></div>'
+        '<details class="ev-run"><summary>run 2</summary><div class="ev-paper"><pre>x\n'
+        f'case n = 256\n  time    <b id="{NAME}~case-n-256~time">1.00</b> ms\n'
+        "  &lt;bytes&gt;   1024 B\n</pre></div></details>"
     )
 
 
 def test_output_that_is_the_same_in_all_runs(recorded: Tree) -> None:
     recorded.record(stdout=[["done"], ["done"]])
-    name = "ev~001-add~add"
-    text = "/// output | 001-add\n///"
-    assert paper(convert(recorded, text, front="")) == (
-        f'<figure class="ev-output" id="{name}"><figcaption class="ev-bar">'
-        '<span class="ev-file">./add</span> <span class="ev-on">printed on NVIDIA H200</span>'
-        f'</figcaption><div class="ev-paper"><pre><span id="{name}~1">done</span>\n</pre></div>'
+    assert paper(convert(recorded, "/// output | 001-add\n///", front="")) == (
+        f'{HEAD}<div class="ev-paper"><pre>done\n</pre></div>'
         '<p class="ev-same">the same in all 2 runs</p>'
     )
 
@@ -250,9 +291,8 @@ def test_what_was_printed_to_stderr_and_how_a_run_ended(recorded: Tree) -> None:
            "stdout": ["out"], "stderr": ["bad <thing>"], "problems": []}  # fmt: skip
     recorded.record(runs=[run])
     assert (
-        '<pre><span id="ev~001-add~add~1">out</span>\n'
-        '<span class="ev-stderr">bad &lt;thing&gt;\n</span>'
-        '<span class="ev-exit">(exit status 3)\n</span></pre>'
+        '<pre>out\n<span class="ev-stderr">bad &lt;thing&gt;</span>\n'
+        '<span class="ev-exit">(exit status 3)</span>\n</pre>'
     ) in convert(recorded, "/// output | 001-add\n///", front="")
 
 
@@ -263,7 +303,7 @@ def test_a_program_that_is_meant_not_to_compile(recorded: Tree) -> None:
     recorded.write("kernels/001-add/evidence.toml", '[add]\nexpect = "compile-error"\n')
     recorded.record(runs=[], build=build)
     assert (
-        '<div class="ev-paper"><pre>add.cu(3): error: identifier &quot;x&quot; is undefined</pre>'
+        '<div class="ev-paper"><pre>add.cu(3): error: identifier "x" is undefined</pre>'
     ) in convert(recorded, "/// output | 001-add\n///", front="")
 
 
@@ -271,36 +311,62 @@ def test_the_provenance_line_and_what_it_unfolds_to(recorded: Tree) -> None:
     html = convert(recorded, "/// output | 001-add\n///")
     record = html[html.index("<details") : html.index("</details>")]
     assert record.startswith(
-        '<details class="ev-record" data-search-exclude=""><summary>NVIDIA H200 · driver 580.1 · '
+        '<details class="ev-record"><summary>NVIDIA H200 · driver 580.1 · '
         "nvcc 13.0.88 · ./add · 2026-12-01 · 0123456789</summary>"
     )
     assert "<dt>built by</dt><dd>nvcc -O3 -std=c++17 -arch=sm_90 -o add add.cu</dd>" in record
-    assert '<span class="ev-cell" id="ev~001-add~add~compile~addKernel~stack">128</span>' in record
+    assert f'<td><b id="{NAME}~compile~addKernel~stack">128</b></td>' in record
+    assert "<td>40</td>" in record  # registers, which no page names
     assert re.findall(r"<caption>(.*?)</caption>", record) == [
         "Compiled for sm_90",
         "Sanitizers",
-        "Runs",
+        "Runs: 3",
     ]
 
 
+MUTANTS = {
+    "no-check": {"find": "a < b", "replace": "", "status": "rejected", "by": "gate",
+                 "exit_status": 1, "output": [], "reason": ""}
+}  # fmt: skip
+
+
 def test_counters_and_mutants_in_the_record(recorded: Tree) -> None:
-    mutants = {
-        "no-check": {"find": "a < b", "replace": "", "status": "rejected", "by": "gate",
-                     "exit_status": 1, "output": [], "reason": ""}
-    }  # fmt: skip
-    launches = {"addKernel": {"grid-4x1x1": {"dram.sum": {"unit": "byte", "values": [20, 30, 40]}}}}
+    def counted(*numbers: int) -> dict[str, object]:
+        return {"dram.sum": {"unit": "byte", "values": list(numbers)}}
+
+    launches = {"addKernel": {"16x1x1": counted(50), "4x1x1": counted(20, 30, 40)}}
     profile = {"status": "recorded", "reason": "", "args": [], "command": ["ncu"], "tool": "2025.3",
                "launches": launches}  # fmt: skip
-    recorded.record(stdout=RUNS, mutants=mutants, profile=profile)
-    html = convert(recorded, "/// output | 001-add\n///")
+    recorded.record(stdout=RUNS, mutants=MUTANTS, profile=profile)
+    front = FRONT.replace("case-n-256/time", "mutants/no-check/rejected")
+    front = front.replace("case-n-256/bytes", "profile/addKernel/4x1x1/dram.sum")
+    html = convert(recorded, "/// output | 001-add\n///", front=front)
     assert (
-        '<tr><td><span class="ev-cell" id="ev~001-add~add~mutants~no-check~rejected">no-check</span>'
-        "</td><td><code>a &lt; b → (nothing)</code></td><td>rejected by gate</td></tr>"
+        "<caption>Wrong on purpose: 1 of 1 rejected</caption>"
+        '<thead><tr><th scope="col">mutant</th><th scope="col">edit</th><th scope="col">result</th>'
+        "</tr></thead><tbody><tr><td>no-check</td><td><code>a &lt; b → (nothing)</code></td>"
+        f'<td><b id="{NAME}~mutants~no-check~rejected">rejected by gate</b></td></tr>'
     ) in html
     assert (
-        "<tr><td>addKernel</td><td>grid-4x1x1</td><td>dram.sum</td><td><span "
-        'class="ev-cell" id="ev~001-add~add~profile~addKernel~grid-4x1x1~dram.sum">30 B</span></td>'
+        "<caption>Counters of addKernel, medians, Nsight Compute 2025.3</caption>"
+        '<thead><tr><th scope="col">metric</th><th scope="col">4x1x1</th>'
+        '<th scope="col">16x1x1</th></tr></thead><tbody><tr><td>dram.sum</td>'
+        f'<td><b id="{NAME}~profile~addKernel~4x1x1~dram.sum">30 B</b></td><td>50 B</td></tr>'
     ) in html
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["mutants/total", "mutants/rejected", "device/sm-count", "device/memory", "runs/count",
+     "compile/warnings", "compile/addKernel/registers", "sanitize/memcheck/errors"],
+)  # fmt: skip
+def test_every_value_that_a_page_names_has_its_place(recorded: Tree, address: str) -> None:
+    recorded.record(stdout=RUNS, mutants=MUTANTS)
+    front = FRONT.replace("case-n-256/time", address)
+    html = convert(recorded, "[= time ]\n\n/// output | 001-add\n///", front=front)
+    place = f"{NAME}~{address.replace('/', '~')}"
+    assert html.count(f'href="#{place}"') == 1
+    assert html.count(f'<b id="{place}">') == 1
 
 
 CLAIM = "/// claim\n    expect: {}\nIt *holds*.\n///"

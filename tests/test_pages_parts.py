@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evidence import regions
 from evidence.model import Command, Plan, Program
-from evidence.pages import explorer, listing
+from evidence.pages import explorer, listing, paper
 
 KERNEL = """\
 // What it does.
@@ -127,10 +128,71 @@ def plain(html: str) -> str:
 
 def test_a_comment_over_several_lines_is_closed_at_each_line_s_end() -> None:
     assert listing.coloured_lines(["/* one", "", "two */ int x;"], "cuda") == [
-        '<span class="cm">/* one</span>',
+        '<span class="c">/* one</span>',
         "",
-        '<span class="cm">two */</span><span class="w"> </span><span class="kt">int</span>'
-        '<span class="w"> </span><span class="n">x</span><span class="p">;</span>',
+        '<span class="c">two */ </span><span class="k">int </span>x;',
+    ]
+
+
+def test_only_what_has_a_colour_of_its_own_is_an_element() -> None:
+    assert listing.coloured_lines(['f(a + 1, "b\\n"); // c', "  return;", "#define X"], "cuda") == [
+        'f(a + <span class="m">1</span>, <span class="s">"b</span><span class="se">\\n</span>'
+        '<span class="s">"</span>); <span class="c">// c</span>',
+        '  <span class="k">return</span>;',
+        '<span class="cp">#define X</span>',
+    ]
+
+
+COMMENTED = """\
+int a;
+// snippet: part
+    /* one
+       two */
+    if (a) {
+
+        b();  // why
+    }
+// end snippet
+"""
+
+
+def test_a_region_is_cut_out_of_the_coloured_whole() -> None:
+    cut = regions.read(COMMENTED, "add.cu", "cuda")["part"]
+    html = listing.region(program(), cut, text=COMMENTED, full="s.md#L", explorer=None)
+    assert html.partition('<code class="language-cuda">')[2] == (
+        '<a href="s.md#L3" tabindex="-1">3</a><span class="c">/* one</span>\n'
+        '<a href="s.md#L4" tabindex="-1">4</a><span class="c">   two */</span>\n'
+        '<a href="s.md#L5" tabindex="-1">5</a><span class="k">if </span>(a) {\n'
+        '<a href="s.md#L6" tabindex="-1">6</a>\n'
+        '<a href="s.md#L7" tabindex="-1">7</a>    b();  <span class="c">// why</span>\n'
+        '<a href="s.md#L8" tabindex="-1">8</a>}\n'
+        "</code></pre></div></figure>"
+    )
+    alone = listing.region(program(), cut, text="", full=None, explorer=None, named=False)
+    numbers = re.compile(r'<a href="[^"]+" t')
+    assert numbers.sub("", alone).partition("<code")[2] == numbers.sub("", html).partition("<code")[2]
+
+
+words = st.lists(st.sampled_from([" ", "  ", "a", "1.5", "22", "<b>"]), max_size=8).map("".join)
+
+
+@settings(deadline=None)
+@given(st.lists(words, min_size=2, max_size=4))
+def test_the_pieces_of_a_line_give_every_run_s_line_again(texts: list[str]) -> None:
+    pieces = paper.aligned(texts)
+    for run, text in enumerate(texts):
+        assert "".join(p.texts[run if len(p.texts) > 1 else 0] for p in pieces) == text
+    position = 0
+    for piece in pieces:
+        assert piece.start == position
+        position += len(piece.texts[0])
+
+
+def test_numbers_of_another_width_keep_their_column() -> None:
+    assert paper.aligned(["  a   9.5   x", "  a  10.5   x"]) == [
+        paper.Piece(0, ("  a  ",)),
+        paper.Piece(5, (" 9.5", "10.5")),
+        paper.Piece(9, ("   x",)),
     ]
 
 

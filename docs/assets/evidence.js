@@ -66,12 +66,20 @@
     card = owner = null;
   }
 
+  // Puts what one run printed into the paper below the choice of runs.
+  function show(choice, run) {
+    choice.querySelectorAll("input")[run].checked = true;
+    for (const piece of choice.nextElementSibling.querySelectorAll("[data-runs]")) {
+      piece.textContent = piece.dataset.runs.split("\n")[run];
+    }
+  }
+
   function reveal(target) {
     for (let at = target.parentElement; at; at = at.parentElement) {
       if (at.tagName === "DETAILS") at.open = true;
-      if (at.classList.contains("ev-paper")) {
-        const choice = at.previousElementSibling && at.previousElementSibling.previousElementSibling;
-        if (choice && choice.type === "radio") choice.checked = true;
+      const choice = at.classList.contains("ev-paper") && at.previousElementSibling;
+      if (choice && choice.classList.contains("ev-runs") && target.dataset.median) {
+        show(choice, Number(target.dataset.median)); // the run that printed this number
       }
     }
     for (const lit of document.querySelectorAll(".ev-lit")) lit.classList.remove("ev-lit");
@@ -81,7 +89,10 @@
 
   function follow() {
     const name = decodeURIComponent(location.hash.slice(1));
-    const target = /^(ev|src)~/.test(name) && document.getElementById(name);
+    if (!/^(ev~|src~|L[0-9]+$)/.test(name)) return;
+    // A value without a place of its own is somewhere in its program's output.
+    const target = document.getElementById(name)
+      || document.getElementById(name.split("~").slice(0, 3).join("~"));
     if (target) reveal(target);
   }
 
@@ -110,6 +121,10 @@
     const link = event.target.closest("a[href*='#']");
     // A second click on the same link changes no hash, but must light the place again.
     if (link && link.hash === location.hash) setTimeout(follow);
+  });
+  document.addEventListener("change", (event) => {
+    const choice = event.target.closest(".ev-runs");
+    if (choice) show(choice, [...choice.querySelectorAll("input")].indexOf(event.target));
   });
   window.addEventListener("hashchange", follow);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", follow);

@@ -16,16 +16,6 @@ def output(program: str) -> str:
     return f"ev~{_flat(program)}"
 
 
-def line(program: str, number: int) -> str:
-    """Return the anchor of one line of a program's first run.
-
-    Args:
-        program: The program's name.
-        number: Zero-based line of its output.
-    """
-    return f"{output(program)}~{number + 1}"
-
-
 def value(program: str, address: str) -> str:
     """Return the anchor of one value."""
     return f"{output(program)}~{_flat(address)}"
@@ -35,6 +25,10 @@ def source(program: Program, number: int | None = None) -> str:
     """Return the anchor of a program's listing, or of one of its lines."""
     name = f"src~{program.folder}~{program.path.name}"
     return name if number is None else f"{name}~{number}"
+
+
+LINE = "L"
+"""What anchors of lines begin with, on the page that is about one source."""
 
 
 def claim(number: int) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from evidence import regions, states, values
 from evidence.errors import EvidenceError
-from evidence.pages import front, scan
+from evidence.pages import front, ids, scan
+from evidence.pages.places import Named
 from evidence.pages.reviews import Reviews
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Library:
         self._regions: dict[str, dict[str, Region]] = {}
         self._homes: dict[str, str] | None = None
         self._sources: dict[str, str] = {}
+        self._listed: dict[str, str] = {}
+        self.named = Named(self)
         self._pages: dict[Path, PageText] = {}
         self.reviews = Reviews(project)
 
@@ -232,6 +235,12 @@ class Library:
         near = tuple(name for name, _ in page.front.programs)
         for item in page.scan.items:
             if not isinstance(item, scan.Block) or item.kind not in scan.ARGUMENTS:
+    def line_anchor(self, program: Program) -> str:
+        """Return what the anchors of a source's lines begin with, where it is listed."""
+        home = self.source_home(program)
+        first = home is not None and self._listed[home] == program.name
+        return ids.LINE if first else f"{ids.source(program)}~"
+
                 continue
             whole = ":" not in item.argument
             try:
@@ -242,3 +251,4 @@ class Library:
                 homes.setdefault(program.name, shown)
             elif whole:
                 self._sources.setdefault(program.name, shown)
+                self._listed.setdefault(shown, program.name)

@@ -1,31 +1,54 @@
-"""Source code as HTML: highlighted lines with their real numbers."""
+"""Source code as HTML: highlighted lines with their real numbers.
+
+A line is its number, a link, and its text; nothing is wrapped around it. A
+lesson shows hundreds of lines, and every element costs its reader bytes and
+the site's build time, which goes by elements: only what has a colour of its
+own gets one.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
 from pygments.lexers import CudaLexer, PythonLexer
+from pygments.token import Comment, Keyword, Name, Number, String, is_token_subtype
 
 from evidence.pages import ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pygments.lexer import Lexer
+    from pygments.token import _TokenType
 
     from evidence.model import Language, Program
     from evidence.pages.explorer import Link
     from evidence.regions import Region
+
+# Pygments' short class names, of what is not shown in the colour of the text;
+# the first that fits. Names of functions, operators and signs are text.
+_CLASSES: tuple[tuple[_TokenType, str], ...] = (
+    (Comment.PreprocFile, "s"),
+    (Comment.Preproc, "cp"),
+    (Comment, "c"),
+    (String.Escape, "se"),
+    (String, "s"),
+    (Number, "m"),
+    (Keyword.Constant, ""),
+    (Keyword, "k"),
+    (Name.Builtin, "nb"),
+    (Name.Decorator, "nd"),
+    (Name.Label, "nl"),
+)
 
 
 def region(
     program: Program,
     shown: Region,
     *,
+    text: str,
     full: str | None,
     explorer: Link | None,
     named: bool = True,
@@ -35,6 +58,7 @@ def region(
     Args:
         program: The program it is cut from.
         shown: The region.
+        text: The program's source.
         full: Link to the listing of the whole source, up to and without the
             line's number; None if no page has one.
         explorer: Link to Compiler Explorer.
@@ -50,7 +74,10 @@ def region(
         links.append(_explorer(explorer))
     anchor = ids.region(program, shown.name)
     own = f' id="{escape(anchor)}"' if named else ""
-    code = code_lines(shown.lines, program, link=full, named=named and full is None)
+    # Where the whole is listed too, its lines are coloured already.
+    coloured = _alone(shown, program.language) if full is None else _cut(shown, text, program)
+    anchors = f"{ids.source(program)}~"
+    code = _lines(coloured, program, anchors, link=full, named=named and full is None)
     return (
         f'<figure class="ev-code"{own}>'
         f'<figcaption class="ev-bar"><span class="ev-file">{escape(program.path.name)}</span> '
@@ -60,13 +87,30 @@ def region(
     )
 
 
-def whole(program: Program, text: str, *, explorer: Link | None, named: bool = True) -> str:
-    """Return the listing of a whole source, one anchor per line."""
-    lines = list(enumerate(text.removesuffix("\n").split("\n"), 1))
+def whole(
+    program: Program,
+    text: str,
+    *,
+    explorer: Link | None,
+    anchors: str | None = None,
+    named: bool = True,
+) -> str:
+    """Return the listing of a whole source, one anchor per line.
+
+    Args:
+        program: The program.
+        text: Its source.
+        explorer: Link to Compiler Explorer.
+        anchors: What its lines' anchors begin with.
+        named: Whether it carries anchors; only one listing of a page may
+            carry those of a program.
+    """
+    lines = coloured_text(text, program.language)
     count = f"{len(lines)} lines" if len(lines) != 1 else "1 line"
     links = [] if explorer is None else [_explorer(explorer)]
     own = f' id="{escape(ids.source(program))}"' if named else ""
-    code = code_lines(lines, program, link=None, named=named)
+    begin = anchors if anchors is not None else f"{ids.source(program)}~"
+    code = _lines(enumerate(lines, 1), program, begin, link=None, named=named)
     return (
         f'<figure class="ev-code ev-whole"{own} data-search-exclude="">'
         f'<figcaption class="ev-bar"><span class="ev-file">{escape(program.path.name)}</span> '
@@ -75,46 +119,107 @@ def whole(program: Program, text: str, *, explorer: Link | None, named: bool = T
     )
 
 
-def code_lines(
-    lines: Iterable[tuple[int, str]], program: Program, *, link: str | None, named: bool
+def _lines(
+    lines: Iterable[tuple[int, str]],
+    program: Program,
+    anchors: str,
+    *,
+    link: str | None,
+    named: bool,
 ) -> str:
-    """Return numbered, highlighted lines.
+    """Return numbered lines.
 
     Args:
-        lines: Numbers and texts.
-        program: Gives language and anchors.
+        lines: Numbers, and lines as HTML.
+        program: Gives the language.
+        anchors: What the lines' own anchors begin with.
         link: Where line numbers lead, up to the number; the line's own
             anchor by default.
         named: Whether the lines carry anchors themselves.
     """
-    pairs = list(lines)
-    coloured = coloured_lines([text for _, text in pairs], program.language)
-    rows = []
-    for (number, _), html in zip(pairs, coloured, strict=True):
-        anchor = escape(ids.source(program, number))
-        target = f"#{anchor}" if link is None else f"{escape(link)}{number}"
-        own = f' id="{anchor}"' if named else ""
-        rows.append(
-            f'<span class="ev-row"{own}><a class="ev-no" href="{target}" tabindex="-1">'
-            f"{number}</a>{html}\n</span>"
-        )
+    begin = escape(anchors)
+    target = f"#{begin}" if link is None else escape(link)
+    if named:
+        rows = [
+            f'<a id="{begin}{number}" href="{target}{number}" tabindex="-1">{number}</a>{html}\n'
+            for number, html in lines
+        ]
+    else:
+        rows = [
+            f'<a href="{target}{number}" tabindex="-1">{number}</a>{html}\n'
+            for number, html in lines
+        ]
     return (
         f'<div class="highlight"><pre><code class="language-{program.language}">'
         f"{''.join(rows)}</code></pre></div>"
     )
 
 
-def coloured_lines(lines: list[str], language: Language) -> list[str]:
-    """Return lines as HTML, with Pygments' short class names.
+def _alone(shown: Region, language: Language) -> Iterable[tuple[int, str]]:
+    """Return a region's lines, coloured without what stands around them."""
+    numbers = [number for number, _ in shown.lines]
+    text = "\n".join(line for _, line in shown.lines)
+    return zip(numbers, coloured_text(text, language), strict=True)
+
+
+def _cut(shown: Region, text: str, program: Program) -> Iterable[tuple[int, str]]:
+    """Return a region's lines out of the coloured whole."""
+    coloured, plain = coloured_text(text, program.language), text.split("\n")
+    for number, line in shown.lines:
+        indent = len(plain[number - 1]) - len(line) if line else None
+        yield number, _dedented(coloured[number - 1], indent)
+
+
+def _dedented(html: str, indent: int | None) -> str:
+    """Take leading white space off a coloured line; None makes it blank."""
+    if indent is None:
+        return ""
+    # The white space stands in front, or first in an element.
+    begin = html.index(">") + 1 if html.startswith("<span ") and indent else 0
+    return html[:begin] + html[begin + indent :]
+
+
+@lru_cache(maxsize=512)
+def coloured_text(text: str, language: Language) -> tuple[str, ...]:
+    """Return a text's lines as HTML, with Pygments' short class names.
 
     A token that runs over several lines is closed and opened again at each
     line's end.
     """
-    text = "\n".join(lines)
-    html: str = highlight(text, _lexer(language), _formatter())
-    rows = html.removesuffix("\n").split("\n") if lines else []
-    # The lexer may drop nothing and add nothing, or numbers would be wrong.
-    return rows + [""] * (len(lines) - len(rows))
+    return tuple(coloured_lines(text.removesuffix("\n").split("\n"), language))
+
+
+def coloured_lines(lines: Sequence[str], language: Language) -> list[str]:
+    """Return lines as HTML; see `coloured_text`."""
+    if not lines:
+        return []
+    rows: list[list[str]] = [[]]
+    # Tokens of one class that follow each other become one element.
+    open_class, pending = "", ""
+    for kind, piece in _lexer(language).get_tokens("\n".join(lines)):
+        name = _class(kind)
+        if name == open_class or (not piece.strip(" ") and not pending.endswith("\n")):
+            pending += piece
+            continue
+        _put(rows, open_class, pending)
+        open_class, pending = name, piece
+    _put(rows, open_class, pending)
+    return ["".join(row) for row in rows]
+
+
+def _put(rows: list[list[str]], name: str, text: str) -> None:
+    """Add a piece of text to the last row, and begin new rows at its line ends."""
+    for number, piece in enumerate(text.split("\n")):
+        if number:
+            rows.append([])
+        if piece:
+            html = escape(piece, quote=False)
+            rows[-1].append(f'<span class="{name}">{html}</span>' if name else html)
+
+
+@cache
+def _class(kind: _TokenType) -> str:
+    return next((name for parent, name in _CLASSES if is_token_subtype(kind, parent)), "")
 
 
 @cache
@@ -122,11 +227,6 @@ def _lexer(language: Language) -> Lexer:
     kind = CudaLexer if language == "cuda" else PythonLexer
     lexer: Lexer = kind(stripnl=False, ensurenl=False)
     return lexer
-
-
-@cache
-def _formatter() -> HtmlFormatter[str]:
-    return HtmlFormatter(nowrap=True)
 
 
 def _explorer(link: Link) -> str:

@@ -1,24 +1,95 @@
-"""Recorded output as HTML: what each run printed, every line with its anchor."""
+"""Recorded output as HTML: what the first run printed, and where others differ.
+
+Runs of one program usually print the same words and differ in some times. So
+the first run stands there in full, and a piece that differs carries what the
+other runs printed in its place; a script puts it there. Runs that do not
+match line by line are all printed in full.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from evidence.pages import ids, provenance
+from evidence.pages.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from evidence.model import Program, Record
     from evidence.values import Value
 
-    Cells = Mapping[tuple[int, int], list[Value]]
+_END = "\n"
+# A word with the white space before it.
+_WORD = re.compile(r"\s*\S+|\s+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a line.
+
+    Attributes:
+        start: Column of its first character in the first run.
+        texts: What each run printed there; one text if all are the same.
+    """
+
+    start: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A place to be put around the digits of a value.
+
+    Attributes:
+        start: Column of its first character.
+        end: Column after its last one.
+        attribute: Its id.
+        run: The run that printed the median.
+    """
+
+    start: int
+    end: int
+    attribute: str
+    run: int
+
+
+@dataclass(slots=True)
+class _Marks:
+    """Hands out, run by run and line by line, the marks of the values that need one."""
+
+    places: Places
+    values: Mapping[str, Value]
+    all_runs: bool
+    found: dict[tuple[int, int], list[_Mark]] = field(default_factory=dict)
+
+    def collect(self) -> None:
+        for address in list(self.places.left):
+            value = self.values.get(address)
+            if value is None or not value.spans:
+                continue
+            run = 0 if value.exact else value.median_run
+            span = value.spans[run if self.all_runs else 0]
+            taken = self.found.setdefault((span.run, span.line), [])
+            if any(mark.start < span.end and span.start < mark.end for mark in taken):
+                continue  # two names for one number: the first stands
+            taken.append(_Mark(span.start, span.end, self.places.take(address), run))
+            taken.sort(key=lambda mark: mark.start)
+
+    def of(self, run: int, line: int) -> list[_Mark]:
+        return self.found.get((run, line), [])
 
 
 def figure(
-    program: Program, record: Record, values: Mapping[str, Value], *, named: bool = True
+    program: Program,
+    record: Record,
+    values: Mapping[str, Value],
+    *,
+    wanted: Collection[str] = (),
+    named: bool = True,
 ) -> str:
     """Return the figure of a program's recorded output.
 
@@ -26,48 +97,58 @@ def figure(
         program: The program.
         record: What was recorded.
         values: Its values by address.
-        named: Whether lines and values carry anchors; only one figure of a
-            page may carry those of a program.
+        wanted: Addresses of the values that need an anchor.
+        named: Whether it carries anchors; only one figure of a page may carry
+            those of a program.
     """
     data = record.data
+    places = Places(program, wanted if named else ())
     command = escape(" ".join(data["run_command"]) or program.path.name)
     own = f' id="{escape(ids.output(program.name))}"' if named else ""
     return (
-        f'<figure class="ev-output"{own}>'
+        f'<figure class="ev-output"{own} data-search-exclude="">'
         f'<figcaption class="ev-bar"><span class="ev-file">{command}</span> '
         f'<span class="ev-on">printed on {escape(data["device"]["name"])}</span></figcaption>'
-        f"{_papers(program, data, values, named=named)}"
-        f"{provenance.details(program, record, values, named=named)}</figure>"
+        f"{_papers(program, data, values, places, named=named)}"
+        f"{provenance.details(record, values, places)}</figure>"
     )
 
 
 def _papers(
-    program: Program, data: dict[str, Any], values: Mapping[str, Value], *, named: bool
+    program: Program,
+    data: dict[str, Any],
+    values: Mapping[str, Value],
+    places: Places,
+    *,
+    named: bool,
 ) -> str:
     build, runs = data["build"], data["runs"]
     if not runs:
         lines = build["output"] if build is not None else []
-        text = "\n".join(escape(line) for line in lines) or "Nothing was run."
+        text = "\n".join(escape(line, quote=False) for line in lines) or "Nothing was run."
         return f'<div class="ev-paper"><pre>{text}</pre></div>'
-    cells = _cells(values.values()) if named else {}
-    shown = [_paper(program, run, number, cells, named=named) for number, run in enumerate(runs)]
-    if len({_key(run) for run in runs}) == 1:
-        return f'<div class="ev-paper">{shown[0]}</div>{_same(len(runs))}'
-    name = escape(ids.output(program.name))
-    panels = []
-    for number, html in enumerate(shown):
-        choice = f"{name}~run{number + 1}" + ("" if named else "~again")
-        checked = " checked" if number == 0 else ""
-        panels.append(
-            f'<input type="radio" name="{name}~runs{"" if named else "~again"}" id="{choice}"'
-            f'{checked}><label for="{choice}">run {number + 1}</label>'
-            f'<div class="ev-paper">{html}</div>'
-        )
-    return f'<div class="ev-runs" role="group" aria-label="Runs">{"".join(panels)}</div>'
+    alike = len({_shape(run) for run in runs}) == 1
+    marks = _Marks(places, values, all_runs=not alike)
+    marks.collect()
+    if not alike:
+        return _apart(runs, marks)
+    if all(run["stdout"] == runs[0]["stdout"] for run in runs):
+        return f"{_paper(runs[0], [], 0, marks)}{_same(len(runs))}"
+    group = escape(ids.output(program.name)) + ("" if named else "~again")
+    choices = "".join(
+        f'<label><input type="radio" name="{group}~run"{" checked" * (number == 0)}> '
+        f"run {number + 1}</label>"
+        for number in range(len(runs))
+    )
+    return (
+        f'<div class="ev-runs" role="group" aria-label="Runs">{choices} '
+        '<span class="ev-differ">what differs between runs is dotted</span></div>'
+        f"{_paper(runs[0], runs, 0, marks)}"
+    )
 
 
-def _key(run: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...], int | None]:
-    return tuple(run["stdout"]), tuple(run["stderr"]), run["exit_status"]
+def _shape(run: Mapping[str, Any]) -> tuple[int, tuple[str, ...], int | None]:
+    return len(run["stdout"]), tuple(run["stderr"]), run["exit_status"]
 
 
 def _same(count: int) -> str:
@@ -75,36 +156,93 @@ def _same(count: int) -> str:
     return f'<p class="ev-same">{text}</p>'
 
 
-def _cells(values: Iterable[Value]) -> Cells:
-    """Return the values to anchor by run and line, one place each.
-
-    An exact value stands in the first run, a measured one in the run that
-    printed its median: that is where a reader is led.
-    """
-    cells: defaultdict[tuple[int, int], list[Value]] = defaultdict(list)
-    for value in values:
-        if value.spans:
-            span = value.spans[0 if value.exact else value.median_run]
-            cells[span.run, span.line].append(value)
-    return cells
+def _apart(runs: Sequence[Mapping[str, Any]], marks: _Marks) -> str:
+    """Return every run in full, the ones after the first folded."""
+    parts = [_paper(runs[0], [], 0, marks)]
+    for number, run in enumerate(runs[1:], 1):
+        paper = _paper(run, [], number, marks)
+        parts.append(
+            f'<details class="ev-run"><summary>run {number + 1}</summary>{paper}</details>'
+        )
+    return "".join(parts)
 
 
 def _paper(
-    program: Program, run: Mapping[str, Any], number: int, cells: Cells, *, named: bool
+    run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], number: int, marks: _Marks
 ) -> str:
+    """Return what one run printed, with what other runs printed in its place."""
     rows = []
+    others = [other["stdout"] for other in runs]
     for index, text in enumerate(run["stdout"]):
-        html = _line(program, text, number, cells.get((number, index), []))
-        if named and number == 0:  # the other runs would only repeat the anchors
-            anchor = escape(ids.line(program.name, index))
-            html = f'<span id="{anchor}">{html}</span>'
-        rows.append(f"{html}\n")
+        wanted = marks.of(number, index)
+        texts = {lines[index] for lines in others}
+        if len(texts) > 1:
+            pieces = aligned([lines[index] for lines in others])
+            rows.append("".join(_piece(piece, wanted) for piece in pieces))
+        elif wanted:
+            rows.append(_marked(text, 0, wanted))
+        else:
+            rows.append(escape(text, quote=False))
     if run["stderr"]:
-        text = "\n".join(escape(line) for line in run["stderr"])
-        rows.append(f'<span class="ev-stderr">{text}\n</span>')
+        text = "\n".join(escape(line, quote=False) for line in run["stderr"])
+        rows.append(f'<span class="ev-stderr">{text}</span>')
     if run["exit_status"] != 0:
-        rows.append(f'<span class="ev-exit">{_ended(run)}\n</span>')
-    return f"<pre>{''.join(rows)}</pre>"
+        rows.append(f'<span class="ev-exit">{_ended(run)}</span>')
+    return f'<div class="ev-paper"><pre>{"".join(f"{row}{_END}" for row in rows)}</pre></div>'
+
+
+def aligned(texts: Sequence[str]) -> list[Piece]:
+    """Lay one line of several runs side by side.
+
+    Joined run by run, the pieces give each run's line again. Where words
+    cannot be matched one by one, the whole line is one piece.
+    """
+    rows = [_WORD.findall(text) for text in texts]
+    if len({len(row) for row in rows}) > 1:
+        return [Piece(0, tuple(texts))]
+    pieces: list[Piece] = []
+    plain, begin, position = "", 0, 0
+    for column in zip(*rows, strict=True):
+        first = column[0]
+        if all(word == first for word in column):
+            plain += first
+        else:
+            gap = min(len(word) - len(word.lstrip()) for word in column)
+            pieces.append(Piece(begin, (plain + first[:gap],)))
+            pieces.append(Piece(position + gap, tuple(word[gap:] for word in column)))
+            plain, begin = "", position + len(first)
+        position += len(first)
+    return [piece for piece in (*pieces, Piece(begin, (plain,))) if piece.texts != ("",)]
+
+
+def _piece(piece: Piece, marks: Iterable[_Mark]) -> str:
+    text = piece.texts[0]
+    end = piece.start + len(text)
+    inside = [mark for mark in marks if piece.start <= mark.start and mark.end <= end]
+    if len(piece.texts) == 1:
+        return _marked(text, piece.start, inside)
+    runs = escape("\n".join(piece.texts))
+    if len(inside) == 1:
+        [mark] = inside
+        return (
+            f'<i data-runs="{runs}" data-median="{mark.run}"{mark.attribute}>'
+            f"{escape(text, quote=False)}</i>"
+        )
+    # Several values in one piece: their places stand before it.
+    before = "".join(f'<b data-median="{mark.run}"{mark.attribute}></b>' for mark in inside)
+    return f'{before}<i data-runs="{runs}">{escape(text, quote=False)}</i>'
+
+
+def _marked(text: str, start: int, marks: Iterable[_Mark]) -> str:
+    """Return a text with a place around each value's digits."""
+    html, position = [], 0
+    for mark in marks:
+        begin, end = mark.start - start, mark.end - start
+        html.append(escape(text[position:begin], quote=False))
+        html.append(f"<b{mark.attribute}>{escape(text[begin:end], quote=False)}</b>")
+        position = end
+    html.append(escape(text[position:], quote=False))
+    return "".join(html)
 
 
 def _ended(run: Mapping[str, Any]) -> str:
@@ -113,19 +251,3 @@ def _ended(run: Mapping[str, Any]) -> str:
     if run["signal"]:
         return f"(ended by signal {escape(str(run['signal']))})"
     return f"(exit status {run['exit_status']})"
-
-
-def _line(program: Program, text: str, run: int, values: list[Value]) -> str:
-    """Return one line with an anchor around each value's digits."""
-    html, position = [], 0
-    placed = [(value.spans[0 if value.exact else value.median_run], value) for value in values]
-    for span, value in sorted(placed, key=lambda pair: pair[0].start):
-        if span.start < position or span.run != run:
-            continue  # two names for one number: the first stands
-        anchor = escape(ids.value(program.name, value.address))
-        html.append(escape(text[position : span.start]))
-        digits = escape(text[span.start : span.end])
-        html.append(f'<span class="ev-cell" id="{anchor}">{digits}</span>')
-        position = span.end
-    html.append(escape(text[position:]))
-    return "".join(html)

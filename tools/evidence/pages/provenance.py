@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from evidence import digits, quantities
 from evidence.output import slug
-from evidence.pages import ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from evidence.model import Program, Record
+    from evidence.model import Record
+    from evidence.pages.places import Places
     from evidence.values import Value
 
 _COMMIT = 10  # hexadecimal digits shown of a commit
@@ -36,59 +36,63 @@ def line(record: Record) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def details(
-    program: Program, record: Record, values: Mapping[str, Value], *, named: bool = True
-) -> str:
-    """Return the provenance line as a summary over the tables of the record."""
+def details(record: Record, values: Mapping[str, Value], places: Places) -> str:
+    """Return the provenance line as a summary over the tables of the record.
+
+    Args:
+        record: What was recorded.
+        values: Its values by address.
+        places: Hands out anchors; what is left of them is used up.
+    """
     data = record.data
-    tables = _Tables(program, values, named=named)
+    tables = _Tables(values, places)
     parts = [
-        _facts(data),
+        _facts(data, tables),
         tables.kernels(data["build"]),
         tables.sanitizers(data["sanitizers"]),
         tables.counters(data["profile"]),
         tables.mutants(data["mutants"]),
         tables.runs(data["runs"]),
+        tables.rest(),
     ]
     return (
-        f'<details class="ev-record" data-search-exclude="">'
-        f"<summary>{escape(line(record))}</summary>"
+        f'<details class="ev-record"><summary>{escape(line(record))}</summary>'
         f"{''.join(parts)}</details>"
     )
 
 
-def _facts(data: Mapping[str, Any]) -> str:
+def _facts(data: Mapping[str, Any], tables: _Tables) -> str:
     device, tools, made = data["device"], data["toolchain"], data["recorded"]
     capability = f", compute capability {device['compute_capability']}"
-    facts = [("device", f"{device['name']}{capability if device['compute_capability'] else ''}")]
+    shown = f"{device['name']}{capability if device['compute_capability'] else ''}"
+    facts = [("device", escape(shown))]
     if device["sm_count"]:
-        facts.append(("", f"{device['sm_count']} SMs, {device['memory_mib']} MiB"))
-    facts.append(("driver", device["driver"]))
+        count, memory = tables.cell("device/sm-count"), tables.cell("device/memory")
+        facts.append(("", f"{count} SMs, {memory} MiB"))
+    facts.append(("driver", escape(device["driver"])))
     facts += [
-        (name.replace("_", " "), version)
+        (name.replace("_", " "), escape(version))
         for name, version in tools.items()
         if isinstance(version, str) and version
     ]
-    facts += [(name, version) for name, version in tools.get("packages", {}).items()]
+    facts += [(name, escape(version)) for name, version in tools.get("packages", {}).items()]
     if data["build"] is not None:
-        facts.append(("built by", shlex.join(data["build"]["command"])))
-    facts.append(("run by", shlex.join(data["run_command"])))
-    facts.append(("recorded", f"{made['date']} by evidence {made['tool']}"))
-    facts.append(("commit", made["commit"] + (" with local changes" if made["dirty"] else "")))
-    facts.append(("key", data["key"]))
-    rows = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts if text
-    )
+        facts.append(("built by", escape(shlex.join(data["build"]["command"]))))
+    facts.append(("run by", escape(shlex.join(data["run_command"]))))
+    facts.append(("recorded", escape(f"{made['date']} by evidence {made['tool']}")))
+    commit = made["commit"] + (" with local changes" if made["dirty"] else "")
+    facts.append(("commit", escape(commit)))
+    facts.append(("key", escape(data["key"])))
+    rows = "".join(f"<dt>{escape(name)}</dt><dd>{html}</dd>" for name, html in facts if html)
     return f'<dl class="ev-facts">{rows}</dl>'
 
 
 class _Tables:
     """The record's tables; cells that are values carry their anchors."""
 
-    def __init__(self, program: Program, values: Mapping[str, Value], *, named: bool) -> None:
-        self.program = program
+    def __init__(self, values: Mapping[str, Value], places: Places) -> None:
         self.values = values
-        self.named = named
+        self.places = places
 
     def kernels(self, build: Mapping[str, Any] | None) -> str:
         if build is None or not build["kernels"]:
@@ -99,9 +103,9 @@ class _Tables:
         rows = []
         for kernel in sorted(build["kernels"]):
             prefix = f"compile/{slug(kernel)}"
-            cells = [self._cell(f"{prefix}/{name}") for name in names]
-            rows.append([_text(kernel), *cells])
-        return _table("Compiled for " + build["architecture"], titles, rows)
+            cells = [self.cell(f"{prefix}/{name}") for name in names]
+            rows.append([escape(kernel), *cells])
+        return _table(escape("Compiled for " + build["architecture"]), titles, rows)
 
     def sanitizers(self, found: Mapping[str, Any]) -> str:
         rows = []
@@ -109,25 +113,29 @@ class _Tables:
             result = found[tool]
             status = result["status"].replace("-", " ")
             reason = f": {result['reason']}" if result["reason"] else ""
-            rows.append(
-                [_text(tool), self._cell(f"sanitize/{tool}/errors"), _text(status + reason)]
-            )
+            errors = self.cell(f"sanitize/{tool}/errors")
+            rows.append([escape(tool), errors, escape(status + reason)])
         return _table("Sanitizers", ("tool", "errors", "result"), rows)
 
     def counters(self, profile: Mapping[str, Any]) -> str:
+        """Return a table for each kernel: metrics below, launches across."""
         if profile["status"] == "not-requested":
             return ""
         if profile["status"] != "recorded":
             why = f"{profile['status'].replace('-', ' ')}: {profile['reason']}"
-            return _table("Counters", ("result",), [[_text(why)]])
-        rows = []
+            return _table("Counters", ("result",), [[escape(why)]])
+        tables = []
         for kernel, grids in sorted(profile["launches"].items()):
-            for grid, metrics in sorted(grids.items()):
-                for metric in sorted(metrics):
-                    address = f"profile/{slug(kernel)}/{slug(grid)}/{metric}"
-                    rows.append([_text(kernel), _text(grid), _text(metric), self._cell(address)])
-        title = f"Counters, Nsight Compute {profile['tool']}"
-        return _table(title, ("kernel", "launch", "metric", "median"), rows)
+            across = sorted(grids, key=_by_number)
+            metrics = sorted({metric for grid in grids.values() for metric in grid})
+            begins = [f"profile/{slug(kernel)}/{slug(grid)}/" for grid in across]
+            rows = [
+                [escape(metric), *(self.cell(begin + slug(metric)) for begin in begins)]
+                for metric in metrics
+            ]
+            title = f"Counters of {kernel}, medians, Nsight Compute {profile['tool']}"
+            tables.append(_table(escape(title), ("metric", *across), rows))
+        return "".join(tables)
 
     def mutants(self, tried: Mapping[str, Any]) -> str:
         rows = []
@@ -135,38 +143,48 @@ class _Tables:
             mutant = tried[name]
             by = f" by {mutant['by']}" if mutant["by"] and mutant["status"] == "rejected" else ""
             edit = f"{mutant['find'].strip()} → {mutant['replace'].strip() or '(nothing)'}"
+            place = self.places.take(f"mutants/{slug(name)}/rejected")
+            status = escape(f"{mutant['status'].replace('-', ' ')}{by}")
             rows.append(
                 [
-                    self._anchored(f"mutants/{name}/rejected", _text(name)),
-                    f"<code>{escape(edit)}</code>",
-                    _text(f"{mutant['status'].replace('-', ' ')}{by}"),
+                    escape(name),
+                    f"<code>{escape(edit, quote=False)}</code>",
+                    f"<b{place}>{status}</b>" if place else status,
                 ]
             )
-        return _table("Wrong on purpose", ("mutant", "edit", "result"), rows)
+        counts = f"{self.cell('mutants/rejected')} of {self.cell('mutants/total')} rejected"
+        return _table(f"Wrong on purpose: {counts}", ("mutant", "edit", "result"), rows)
 
     def runs(self, runs: Sequence[Mapping[str, Any]]) -> str:
         rows = [
-            [_text(str(number)), _text(str(run["exit_status"])), _text(f"{run['seconds']:.2f}")]
+            [str(number), str(run["exit_status"]), f"{run['seconds']:.2f}"]
             for number, run in enumerate(runs, 1)
         ]
-        return _table("Runs", ("run", "exit status", "seconds"), rows)
+        title = f"Runs: {self.cell('runs/count')}"
+        return _table(title, ("run", "exit status", "seconds"), rows)
 
-    def _cell(self, address: str) -> str:
+    def rest(self) -> str:
+        """Return the values that need a place and stood nowhere else."""
+        rows = [
+            [escape(address), self.cell(address)]
+            for address in list(self.places.left)
+            if address in self.values
+        ]
+        return _table("Also used", ("address", "value"), rows)
+
+    def cell(self, address: str) -> str:
+        """Return a value as text, with its place if it needs one."""
         value = self.values.get(address)
         if value is None:
             return "\N{EN DASH}"
         text = digits.show(quantities.of(value)) if value.source == "profile" else value.text
-        return self._anchored(address, _text(text))
-
-    def _anchored(self, address: str, html: str) -> str:
-        if not self.named or address not in self.values:
-            return html
-        anchor = escape(ids.value(self.program.name, address))
-        return f'<span class="ev-cell" id="{anchor}">{html}</span>'
+        place = self.places.take(address)
+        return f"<b{place}>{escape(text)}</b>" if place else escape(text)
 
 
-def _text(text: str) -> str:
-    return escape(text)
+def _by_number(grid: str) -> list[int]:
+    """Order launches by size, `64x1x1` before `256x1x1`."""
+    return [int(part) if part.isdigit() else 0 for part in grid.split("x")]
 
 
 def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -175,6 +193,6 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> st
         return ""
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     return (
-        f'<div class="ev-scroll"><table class="ev-table"><caption>{escape(title)}</caption>'
+        f'<div class="ev-scroll"><table class="ev-table"><caption>{title}</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -166,7 +166,8 @@ class Rendering:
             return _error(shown.Failed(state.findings[0].message))
         reading = self._library.reading(program, state.device)
         named = self._first(ids.output(program.name))
-        return paper.figure(program, state.record, reading.values, named=named)
+        wanted = self._library.named.of(program, reading.values)
+        return paper.figure(program, state.record, reading.values, wanted=wanted, named=named)
 
     def _code(self, found: shown.Code) -> str:
         program, settings = found.program, self._library.project.config
@@ -175,13 +176,31 @@ class Rendering:
         link = explorer.link(program, text, settings.nvcc, architecture)
         if found.region is None:
             named = self._first(ids.source(program))
-            return listing.whole(program, text, explorer=link, named=named)
+            here = self._library.source_home(program) == self._shown
+            anchors = self._library.line_anchor(program) if here else None
+            return listing.whole(program, text, explorer=link, anchors=anchors, named=named)
         home = self._library.source_home(program)
         full = None
         if home is not None:
-            full = self._host.link(f"{self._to(home)}#{ids.source(program)}") + "~"
+            full = self._host.link(f"{self._to(home)}#{self._library.line_anchor(program)}")
         named = self._first(ids.region(program, found.region.name))
-        return listing.region(program, found.region, full=full, explorer=link, named=named)
+        return listing.region(
+            program, found.region, text=text, full=full, explorer=link, named=named
+        )
+
+    @property
+    def terms(self) -> Mapping[str, str]:
+        """Return the first sentence of each term of the glossary."""
+        return self._library.terms
+
+    def day_link(self, number: int) -> str | None:
+        """Return the link to a day's page; None for this page, and if it has none."""
+        day = self._library.course.days.get(number)
+        return None if day is None or day.page == self._shown else self._to(day.page)
+
+    def around(self, html: str) -> str:
+        """Return the page's HTML with what stands around the text of a day."""
+        return reading.around(html, self._library.course, self._shown, self._place)
 
     def _first(self, anchor: str) -> bool:
         """Whether an anchor is not on the page yet; from now on it is."""
@@ -203,8 +222,7 @@ class Rendering:
 
     def _to(self, page: str) -> str:
         """Return the link from this page's file to another's; empty for itself."""
-        docs = f"{self._library.project.config.docs}/"
-        here = self.bound.page.path.removeprefix(docs)
+        here = self._shown
         return "" if here == page else posixpath.relpath(page, posixpath.dirname(here) or ".")
 
 
@@ -224,6 +242,11 @@ def _bound(pages: Pages, text: str, path: Path | None) -> Bound:
     try:
         bound = pages.bound(file)
     except EvidenceError:
+    @property
+    def _shown(self) -> str:
+        """Return this page's file, relative to the docs."""
+        return self.bound.page.path.removeprefix(f"{self._library.project.config.docs}/")
+
         return binder.bind(pages.library, PageText(pages.library.project.relative(file), text))
     if _plain(bound.page.scan.text) in (_plain(text), _plain(front.split(text)[1])):
         return bound
