@@ -50,6 +50,7 @@ class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has 
             "on_error": ["fail", "fail, or show"],
         }
         self.page: Rendering | None = None
+        self.parsed = False
         super().__init__(**options)
 
     def extendMarkdownBlocks(self, md: Markdown, block_mgr: BlocksProcessor) -> None:  # noqa: N802
@@ -66,11 +67,13 @@ class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has 
         md.treeprocessors.register(_Restore(md, self), "evidence_spans", 19.5)
         # After inline patterns (20).
         md.treeprocessors.register(_Tidy(md, self), "evidence_tidy", 19)
+        md.treeprocessors.register(_Parsed(md, self), "evidence_parsed", -100)
         md.postprocessors.register(_Finish(md, self), "evidence", -10)
 
     def reset(self) -> None:
         """Forget the page."""
         self.page = None
+        self.parsed = False
 
     @property
     def rendering(self) -> Rendering:
@@ -101,6 +104,7 @@ class _LookUp(Preprocessor):
             "\n".join(lines), host.of(self.md, self.extension.getConfig("page")), Path.cwd()
         )
         self.extension.page = page
+        self.extension.parsed = False
         wrong = failing(page.bound.findings)
         if wrong and on_error == "fail":
             raise EvidenceError("\n".join(finding.explain() for finding in wrong))
@@ -185,6 +189,18 @@ class _Tidy(Treeprocessor):
             )
 
 
+class _Parsed(Treeprocessor):
+    """Notes that the page's tree is complete; the last one to run."""
+
+    def __init__(self, md: Markdown, extension: EvidenceExtension) -> None:
+        super().__init__(md)
+        self.extension = extension
+
+    def run(self, root: Element) -> None:
+        del root
+        self.extension.parsed = True
+
+
 class _Finish(Postprocessor):
     """Puts plain numbers into attributes and raw HTML, the date and the banner on top."""
 
@@ -203,6 +219,8 @@ class _Finish(Postprocessor):
             )
         text = marks.BLOCK.sub("", text)
         text = marks.MARK.sub(lambda m: page.plain(int(m[1])), text)
+        if not self.extension.parsed:
+            return text  # a piece of it: `toc` renders each heading by itself
         return page.banner() + page.dated(text)
 
 
