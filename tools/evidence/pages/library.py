@@ -219,6 +219,12 @@ class Library:
         self._find_homes()
         return self._sources.get(program.name)
 
+    def line_anchor(self, program: Program) -> str:
+        """Return what the anchors of a source's lines begin with, where it is listed."""
+        home = self.source_home(program)
+        first = home is not None and self._listed[home] == program.name
+        return ids.LINE if first else f"{ids.source(program)}~"
+
     def _find_homes(self) -> None:
         if self._homes is not None:
             return
@@ -235,12 +241,6 @@ class Library:
         near = tuple(name for name, _ in page.front.programs)
         for item in page.scan.items:
             if not isinstance(item, scan.Block) or item.kind not in scan.ARGUMENTS:
-    def line_anchor(self, program: Program) -> str:
-        """Return what the anchors of a source's lines begin with, where it is listed."""
-        home = self.source_home(program)
-        first = home is not None and self._listed[home] == program.name
-        return ids.LINE if first else f"{ids.source(program)}~"
-
                 continue
             whole = ":" not in item.argument
             try:

@@ -225,6 +225,11 @@ class Rendering:
         here = self._shown
         return "" if here == page else posixpath.relpath(page, posixpath.dirname(here) or ".")
 
+    @property
+    def _shown(self) -> str:
+        """Return this page's file, relative to the docs."""
+        return self.bound.page.path.removeprefix(f"{self._library.project.config.docs}/")
+
 
 def _error(found: Shown) -> str:
     return f'<div class="ev-error">{escape(_message(found))}</div>'
@@ -242,11 +247,6 @@ def _bound(pages: Pages, text: str, path: Path | None) -> Bound:
     try:
         bound = pages.bound(file)
     except EvidenceError:
-    @property
-    def _shown(self) -> str:
-        """Return this page's file, relative to the docs."""
-        return self.bound.page.path.removeprefix(f"{self._library.project.config.docs}/")
-
         return binder.bind(pages.library, PageText(pages.library.project.relative(file), text))
     if _plain(bound.page.scan.text) in (_plain(text), _plain(front.split(text)[1])):
         return bound
