@@ -74,9 +74,28 @@
     }
   }
 
+  // Shows, wherever there is a choice of devices, what one of them printed.
+  function choose(device) {
+    for (const input of document.querySelectorAll(".ev-devices > input")) {
+      if (input.value === device) input.checked = true;
+    }
+  }
+
+  function remembered(device) {
+    try { // a browser may keep nothing for anybody
+      if (device) localStorage.setItem("ev-device", device);
+      return localStorage.getItem("ev-device");
+    } catch {
+      return device;
+    }
+  }
+
   function reveal(target) {
     for (let at = target.parentElement; at; at = at.parentElement) {
       if (at.tagName === "DETAILS") at.open = true;
+      if (at.classList.contains("ev-device")) {
+        at.previousElementSibling.previousElementSibling.checked = true;
+      }
       const choice = at.classList.contains("ev-paper") && at.previousElementSibling;
       if (choice && choice.classList.contains("ev-runs") && target.dataset.median) {
         show(choice, Number(target.dataset.median)); // the run that printed this number
@@ -125,8 +144,12 @@
   document.addEventListener("change", (event) => {
     const choice = event.target.closest(".ev-runs");
     if (choice) show(choice, [...choice.querySelectorAll("input")].indexOf(event.target));
+    else if (event.target.parentElement.matches(".ev-devices")) {
+      choose(remembered(event.target.value));
+    }
   });
   window.addEventListener("hashchange", follow);
-  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", follow);
-  else follow();
+  const start = () => { choose(remembered()); follow(); };
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
 })();

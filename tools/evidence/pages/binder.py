@@ -126,8 +126,11 @@ class Binder:
 
     def _output(self, block: Block) -> Shown:
         program = self.program(block.argument, block.line)
-        self.believe(program, self.library.device, block.line)
-        return shown.Output(program, self.library.state(program, self.library.device))
+        devices = dict.fromkeys([self.library.device, *self.library.devices(program)])
+        for device in devices:
+            self.believe(program, device, block.line)
+        first, *others = (self.library.state(program, device) for device in devices)
+        return shown.Output(program, first, tuple(others))
 
     def believe(self, program: Program, device: str, line: int) -> None:
         """Report once a page what is wrong with the evidence it stands on."""

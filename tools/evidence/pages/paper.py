@@ -90,6 +90,7 @@ def figure(
     *,
     wanted: Collection[str] = (),
     named: bool = True,
+    group: str = "",
 ) -> str:
     """Return the figure of a program's recorded output.
 
@@ -100,8 +101,10 @@ def figure(
         wanted: Addresses of the values that need an anchor.
         named: Whether it carries anchors; only one figure of a page may carry
             those of a program.
+        group: Begins the names of its choices; unique on the page.
     """
     data = record.data
+    group = group or ids.output(program.name)
     places = Places(program, wanted if named else ())
     command = escape(" ".join(data["run_command"]) or program.path.name)
     own = f' id="{escape(ids.output(program.name))}"' if named else ""
@@ -109,18 +112,13 @@ def figure(
         f'<figure class="ev-output"{own} data-search-exclude="">'
         f'<figcaption class="ev-bar"><span class="ev-file">{command}</span> '
         f'<span class="ev-on">printed on {escape(data["device"]["name"])}</span></figcaption>'
-        f"{_papers(program, data, values, places, named=named)}"
+        f"{_papers(data, values, places, group)}"
         f"{provenance.details(record, values, places)}</figure>"
     )
 
 
 def _papers(
-    program: Program,
-    data: dict[str, Any],
-    values: Mapping[str, Value],
-    places: Places,
-    *,
-    named: bool,
+    data: dict[str, Any], values: Mapping[str, Value], places: Places, group: str
 ) -> str:
     build, runs = data["build"], data["runs"]
     if not runs:
@@ -134,9 +132,8 @@ def _papers(
         return _apart(runs, marks)
     if all(run["stdout"] == runs[0]["stdout"] for run in runs):
         return f"{_paper(runs[0], [], 0, marks)}{_same(len(runs))}"
-    group = escape(ids.output(program.name)) + ("" if named else "~again")
     choices = "".join(
-        f'<label><input type="radio" name="{group}~run"{" checked" * (number == 0)}> '
+        f'<label><input type="radio" name="{escape(group)}~run"{" checked" * (number == 0)}> '
         f"run {number + 1}</label>"
         for number in range(len(runs))
     )

@@ -17,13 +17,13 @@ from evidence.pages import (
     binder,
     claimlist,
     dated,
+    devicetabs,
     explorer,
     front,
     ids,
     lines,
     listing,
     overview,
-    paper,
     render,
     shown,
 )
@@ -161,13 +161,10 @@ class Rendering:
         return self._host.link(target)
 
     def _output(self, found: shown.Output) -> str:
-        program, state = found.program, found.state
+        state = found.state
         if state.record is None:
             return _error(shown.Failed(state.findings[0].message))
-        reading = self._library.reading(program, state.device)
-        named = self._first(ids.output(program.name))
-        wanted = self._library.named.of(program, reading.values)
-        return paper.figure(program, state.record, reading.values, wanted=wanted, named=named)
+        return devicetabs.output(self._library, found, self._named)
 
     def _code(self, found: shown.Code) -> str:
         program, settings = found.program, self._library.project.config

@@ -29,10 +29,17 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The recorded output of a program on the primary device."""
+    """The recorded output of a program.
+
+    Attributes:
+        program: The program.
+        state: Its evidence on the primary device.
+        others: Its evidence on other devices, where there is any.
+    """
 
     program: Program
     state: State
+    others: tuple[State, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
