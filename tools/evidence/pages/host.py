@@ -41,6 +41,11 @@ class Host:
         """
         return target if self.resolve is None else self.resolve(target)
 
+    def has(self, path: str) -> bool:
+        """Whether the site has a file of this path, relative to the docs."""
+        find = getattr(self.build, "get_file_from_path", None)
+        return find is not None and find(path) is not None
+
     def announce(self, anchors: Iterable[str]) -> None:
         """Tell the host about anchors that it cannot see in the tree."""
         if self.anchors is not None:

@@ -94,6 +94,8 @@ def whole(
     explorer: Link | None,
     anchors: str | None = None,
     named: bool = True,
+    download: str = "",
+    how: str = "",
 ) -> str:
     """Return the listing of a whole source, one anchor per line.
 
@@ -104,10 +106,13 @@ def whole(
         anchors: What its lines' anchors begin with.
         named: Whether it carries anchors; only one listing of a page may
             carry those of a program.
+        download: A link to the source itself, as HTML.
+        how: What stands between its title and its lines, as HTML.
     """
     lines = coloured_text(text, program.language)
     count = f"{len(lines)} lines" if len(lines) != 1 else "1 line"
-    links = [] if explorer is None else [_explorer(explorer)]
+    links = [download] if download else []
+    links += [] if explorer is None else [_explorer(explorer)]
     own = f' id="{escape(ids.source(program))}"' if named else ""
     begin = anchors if anchors is not None else f"{ids.source(program)}~"
     code = _lines(enumerate(lines, 1), program, begin, link=None, named=named)
@@ -115,7 +120,7 @@ def whole(
         f'<figure class="ev-code ev-whole"{own} data-search-exclude="">'
         f'<figcaption class="ev-bar"><span class="ev-file">{escape(program.path.name)}</span> '
         f'<span class="ev-span">{count}</span>{_tools(links)}</figcaption>'
-        f"{code}</figure>"
+        f"{how}{code}</figure>"
     )
 
 

@@ -117,9 +117,7 @@ def figure(
     )
 
 
-def _papers(
-    data: dict[str, Any], values: Mapping[str, Value], places: Places, group: str
-) -> str:
+def _papers(data: dict[str, Any], values: Mapping[str, Value], places: Places, group: str) -> str:
     build, runs = data["build"], data["runs"]
     if not runs:
         lines = build["output"] if build is not None else []

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from mkdocs.config.base import Config
 from mkdocs.exceptions import PluginError
 from mkdocs.plugins import BasePlugin
+from mkdocs.structure.files import File
 
-from evidence import check, project
+from evidence import check, project, sources
 from evidence.errors import EvidenceError
 from evidence.findings import failing, ordered
 from evidence.pages import rendering
@@ -81,10 +82,15 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
             _LOG.info("checked %s", _counts(programs.looked_at | pages.looked_at))
 
     def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
-        """Let the build use what the check has looked up."""
-        del config
-        if self.pages is not None:
-            rendering.share(files, self.pages)
+        """Let the build use what the check has looked up; serve the programs themselves."""
+        if self.pages is None:
+            return
+        rendering.share(files, self.pages)
+        found = self.pages.library.project
+        for program in found.programs:
+            raw = sources.raw(found, program)
+            if raw is not None and files.get_file_from_path(raw) is None:
+                files.append(File.generated(config, raw, abs_src_path=str(program.path)))
 
     def _load(self, config: MkDocsConfig) -> project.Project | None:
         try:

@@ -26,6 +26,7 @@ from evidence.pages import (
     overview,
     render,
     shown,
+    wholes,
 )
 from evidence.pages.bindings import Pages
 from evidence.pages.library import Library, PageText
@@ -172,10 +173,15 @@ class Rendering:
         architecture = 90 if 90 in settings.architectures else max(settings.architectures)  # noqa: PLR2004
         link = explorer.link(program, text, settings.nvcc, architecture)
         if found.region is None:
-            named = self._first(ids.source(program))
-            here = self._library.source_home(program) == self._shown
-            anchors = self._library.line_anchor(program) if here else None
-            return listing.whole(program, text, explorer=link, anchors=anchors, named=named)
+            return wholes.figure(
+                self._library,
+                self._host,
+                program,
+                explorer=link,
+                link=self._place,
+                page=self._shown,
+                named=self._first(ids.source(program)),
+            )
         home = self._library.source_home(program)
         full = None
         if home is not None:
