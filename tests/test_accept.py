@@ -1,6 +1,7 @@
 """Accepting: what was recorded from this very tree is taken, everything else is refused."""
 
 import json
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 import fake_cuda
 from evidence import accept, bundle, cli, key, store
+from evidence.document import Origin
 from recording import path_of, record, stored
 
 AGAIN = " — record it again from this tree: evidence record 001-add/add --bundle FILE"
@@ -275,3 +277,39 @@ def test_the_command_when_a_record_is_refused(tree, made, capsys):
         1,
         ["0 taken, 1 refused", f"{WHERE}there is no program 001-add/add in this tree{AGAIN}"],
     )
+
+
+def test_the_commit_is_named_where_the_recording_machine_had_only_the_files(
+    tree, kit, tmp_path, monkeypatch
+):
+    tree.program(text=fake_cuda.source("echo x"))
+    where = Origin("", dirty=False, date="2026-12-01")
+    monkeypatch.setattr("recording.ORIGIN", where)
+    record(tree, kit, target=tmp_path / "out.zip")
+
+    def git(*words: str) -> str:
+        given = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+        done = subprocess.run(
+            ["git", *given, *words],
+            cwd=tree.root,
+            check=True,
+            capture_output=True,
+            encoding="utf-8",
+        )
+        return done.stdout.strip()
+
+    def commit_taken() -> str:
+        path_of(tree).unlink(missing_ok=True)
+        take(tree, tmp_path / "out.zip")
+        return stored(tree)["recorded"]["commit"]
+
+    assert commit_taken() == ""  # no repository
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "nothing yet")
+    assert commit_taken() == ""  # not in it
+    git("add", "kernels/001-add/add.cu")
+    git("commit", "-q", "-m", "a program")
+    assert commit_taken() == git("rev-parse", "HEAD")
+    source = tree.root / "kernels/001-add/add.cu"
+    source.write_text(source.read_text() + "// a comment\n", encoding="utf-8")
+    assert commit_taken() == ""  # not as committed

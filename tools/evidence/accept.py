@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evidence import bundle, filing, key, scrub, store
+from evidence import bundle, document, filing, key, scrub, store
 from evidence.errors import EvidenceError, RecordError
 from evidence.findings import Finding
 from evidence.model import FileHash, Inputs
@@ -65,10 +66,26 @@ def accept(project: Project, paths: Iterable[Path]) -> Report:
             except EvidenceError as error:
                 refused.append(_refused(error, entry, shown))
                 continue
-            filed.append(filing.file(project, program, record.data))
+            data = _with_commit(project, program, record.data)
+            filed.append(filing.file(project, program, data))
             if not record.passed:
                 failed.append(program.name)
     return Report(tuple(filed), tuple(failed), tuple(refused))
+
+
+def _with_commit(project: Project, program: Program, data: dict[str, Any]) -> dict[str, Any]:
+    """Name the commit where the recording machine had only the files.
+
+    The record's key has just been found to be that of this tree's sources; if
+    these are committed as they stand, the commit holds what was recorded.
+    """
+    if data["recorded"]["commit"]:
+        return data
+    folder = project.relative(program.directory)
+    names = (*data["inputs"]["files"], *data["inputs"]["declared"])
+    files = [posixpath.normpath(f"{folder}/{name}") for name in names]
+    commit = document.commit_of(project.root, files)
+    return {**data, "recorded": {**data["recorded"], "commit": commit, "dirty": False}}
 
 
 def _refused(error: EvidenceError, entry: bundle.Entry, shown: str) -> Finding:

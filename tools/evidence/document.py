@@ -67,6 +67,25 @@ def origin(root: Path, commit: str | None = None) -> Origin:
     return Origin(found, dirty, date)
 
 
+def commit_of(root: Path, files: Sequence[str]) -> str:
+    """Return the checked-out commit if it holds these files as they are now.
+
+    Args:
+        root: The project's folder.
+        files: Paths relative to it.
+
+    Returns:
+        40 digits; empty where there is no repository, or a file is not
+        committed as it stands.
+    """
+    found = _git(root, "rev-parse", "HEAD").strip()
+    known = _git(root, "ls-files", "-z", "--", *files)
+    if not _COMMIT.fullmatch(found) or known.count("\0") != len(set(files)):
+        return ""
+    changed = _git(root, "status", "--porcelain", "--", *files)
+    return "" if changed.strip() else found
+
+
 def _git(root: Path, *words: str) -> str:
     try:
         done = subprocess.run(
