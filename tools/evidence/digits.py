@@ -109,7 +109,7 @@ def spread(q: Quantity) -> str:
 
 def _unasked(q: Quantity) -> str:
     if q.text is not None and (q.exact or q.low == q.high):
-        return _grouped(q.text)
+        return grouped(q.text)
     number = _decimal(q.median)
     place = supported(q)
     if q.exact and q.resolution == 0:
@@ -200,12 +200,13 @@ def _write(number: Decimal, place: int, *, scientific: bool = False) -> str:
         rounded = abs(rounded)  # never -0.00
     exponent = _exponent(rounded)
     if not scientific and _SMALLEST < exponent < _LARGEST:
-        return _grouped(f"{rounded if place <= 0 else rounded.to_integral_value():f}")
+        return grouped(f"{rounded if place <= 0 else rounded.to_integral_value():f}")
     mantissa = _rounded(rounded.scaleb(-exponent), place - exponent)
     return f"{mantissa:f}e{exponent:+03d}"
 
 
-def _grouped(text: str) -> str:
+def grouped(text: str) -> str:
+    """Return a number with its thousands apart, if it has five digits or more."""
     match = re.fullmatch(rf"([-+]?)([0-9]{{{_GROUPED_FROM},}})(\.[0-9]*)?", text)
     if match is None:
         return text

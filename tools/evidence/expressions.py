@@ -31,13 +31,16 @@ __all__ = [
     "AbsentError",
     "Bound",
     "Comparison",
+    "Elements",
     "Expression",
     "Quantity",
     "Verdict",
     "bind",
+    "elements",
     "evaluate",
     "judge",
     "of",
+    "of_address",
     "parse",
     "resolve",
 ]
@@ -105,20 +108,56 @@ def evaluate(expression: Expression, names: Mapping[str, Bound]) -> Quantity:
         ExpressionError: A name is unknown, units do not fit, something may be
             divided by zero, or the result is a comparison or a vector.
     """
-    if expression.compares:
-        _wrong(expression.text, 1, "this is a comparison, not a number", "put it into a claim")
-    result = Evaluator(expression.text, names).number(expression.tree)
-    if isinstance(result, list):
+    found = elements(expression, names)
+    if found.vector:
         _wrong(
             expression.text,
             1,
-            f"this is a vector of {len(result)} ({', '.join(t.key for t in result)})",
+            f"this is a vector of {len(found.quantities)} "
+            f"({', '.join(q.key for q in found.quantities)})",
             "choose one with min(…) or max(…), or by its full address",
         )
+    return found.quantities[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What an expression without comparisons comes to.
+
+    Attributes:
+        quantities: One, or the elements of a vector, each with its key.
+        vector: Whether it is a vector, if only of one.
+    """
+
+    quantities: tuple[Quantity, ...]
+    vector: bool
+
+
+def elements(expression: Expression, names: Mapping[str, Bound]) -> Elements:
+    """Return the number, or the vector of them, that an expression stands for.
+
+    Args:
+        expression: From `parse`, without comparisons, or from `of_address`.
+        names: As for `evaluate`.
+
+    Raises:
+        ExpressionError: As for `evaluate`, but for vectors.
+    """
+    if expression.compares:
+        _wrong(expression.text, 1, "this is a comparison, not a number", "put it into a claim")
+    result = Evaluator(expression.text, names).number(expression.tree)
+    terms = result if isinstance(result, list) else [result]
     try:
-        return intervals.to_quantity(result)
+        quantities = tuple(intervals.to_quantity(term) for term in terms)
     except ExpressionError as error:
         _wrong(expression.text, 1, error.message, error.fix or "")
+    return Elements(quantities, isinstance(result, list))
+
+
+def of_address(address: str) -> Expression:
+    """Return the expression that stands for an address, under the address's own name."""
+    tree = ast.Name(address, ast.Load(), lineno=1, col_offset=0)
+    return Expression(address, (address,), compares=False, tree=tree)
 
 
 def judge(expression: Expression, names: Mapping[str, Bound], *, margin: float = 0.0) -> Verdict:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from evidence import addresses, quantities
 from evidence.errors import EvidenceError, ExpressionError
+from evidence.pages.front import Name
 from evidence.pages.shown import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from evidence.model import Program
-    from evidence.pages.front import Front, Name
+    from evidence.pages.front import Front
     from evidence.pages.library import Library
     from evidence.quantities import Bound, Quantity
 
@@ -110,6 +111,29 @@ class Names:
             picked = [value for value in found if value.median == result.median]
             found = tuple(picked) or found
         return [Source(name, program, value) for value in found]
+
+    def take(self, address: str, line: int) -> None:
+        """Take an address that a block spells out, as a name of its own.
+
+        Args:
+            address: The address, with its program if the block names it.
+            line: The page's line that has it.
+        """
+        self._known.setdefault(address, Name(address, address, line))
+
+    def knows(self, names: Iterable[str]) -> bool:
+        """Whether the page gives all of some names."""
+        return all(name in self._known for name in names)
+
+    def by_key(self, name: str, device: str) -> dict[str, Source]:
+        """Return the values behind a name by what its wildcards stood for."""
+        program, address = self.place(name)
+        reading = self._library.reading(program, device)
+        found = addresses.resolve(address, reading.values, reading.absent)
+        return {
+            addresses.captured(address, value.address): Source(name, program, value)
+            for value in found
+        }
 
     def unused(self) -> list[Name]:
         """Return the names that nothing on the page uses."""
