@@ -69,7 +69,7 @@ def _how(library: Library, program: Program, link: Link, page: str) -> str:
     if home is not None and home != page:
         facts.append(("about", f'<a href="{escape(link(home, ""))}">{_title(library, home)}</a>'))
     body = "".join(f"<dt>{name}</dt><dd>{html}</dd>" for name, html in facts)
-    return f'<dl class="ev-facts ev-how">{body}</dl>'
+    return f'<dl class="ev-how">{body}</dl>'
 
 
 def _title(library: Library, page: str) -> str:
