@@ -81,7 +81,7 @@ def examine(
     device, row = _gpu(config, gpu)
     rows.append(row)
     ready = device is not None and nvcc is not None and try_tools
-    with tempfile.TemporaryDirectory(prefix=runner.PREFIX) as folder:
+    with tempfile.TemporaryDirectory(prefix=runner.folder_prefix()) as folder:
         binary = _compile(nvcc, Path(folder), device) if ready and nvcc and device else None
         if ready:
             rows.append(_trial(binary))

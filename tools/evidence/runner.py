@@ -125,14 +125,18 @@ def task(
     return Task(tuple(words), files, timeout, max_bytes, environment or {}, keep or {})
 
 
+def folder_prefix() -> str:
+    """Return how the names of this process's temporary folders begin."""
+    return f"{PREFIX}{os.getpid()}-"
+
+
 def run(todo: Task) -> RunResult:
     """Run a task in a fresh folder, which is gone afterwards.
 
     Raises:
         ToolchainError: The process could not be started at all.
     """
-    name = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
-    folder = Path(os.path.realpath(name))
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=folder_prefix())))
     try:
         work, home = folder / "work", folder / "home"
         work.mkdir()

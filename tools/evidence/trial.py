@@ -215,7 +215,7 @@ def _profile(it: Subject, say: Say) -> tuple[Profiled, tuple[str, ...]]:
     timeout = max(it.program.plan.sanitizer_timeout, it.program.plan.timeout)
     for number in range(1, profile.runs + 1):
         say(f"profile {number} of {profile.runs}")
-        with tempfile.TemporaryDirectory(prefix=runner.PREFIX) as folder:
+        with tempfile.TemporaryDirectory(prefix=runner.folder_prefix()) as folder:
             log = Path(folder) / profiler.LOG
             run = it.run(profiler.command(path, profile, words), timeout, {profiler.LOG: log})
             text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
