@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evidence import readme, regions, scrub, states
+from evidence import readme, regions, scrub, sources, states
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
 
@@ -58,6 +58,7 @@ def run(project: Project, *, pages: bool = True) -> Report:
     findings += orphans(project)
     primary = {s.program.name: s.record for s in judged if s.device == project.config.device}
     findings += readme.findings(project, primary)
+    findings += sources.findings(project)
     looked_at = {
         "programs": len(project.programs),
         "records": sum(state.record is not None for state in judged),

@@ -185,7 +185,10 @@ class Rendering:
         home = self._library.source_home(program)
         full = None
         if home is not None:
-            full = self._host.link(f"{self._to(home)}#{self._library.line_anchor(program)}")
+            # Hosts check that an anchor exists, so the link is made with a whole one.
+            line = str(found.region.first_line)
+            anchor = f"{self._library.line_anchor(program)}{line}"
+            full = self._place(home, anchor).removesuffix(line)
         named = self._first(ids.region(program, found.region.name))
         return listing.region(
             program, found.region, text=text, full=full, explorer=link, named=named
