@@ -501,7 +501,7 @@ def test_a_program_that_fails_as_it_must(tree, kit, expect, lines):
         ('"compile-error"', ["#pragma error x", "#pragma error 'cicc' died due to signal 9"],
          "the compiler did not come to an end: add.cu(3): error: x"),
         ("{ exit = 3 }", ["echo x"], "run 1 ended with exit status 0: x, although it must be 3"),
-        ('{ exit = 3, text = "large" }', ["exit 3"], "run 1 does not say 'large'"),
+        ('{ exit = 3, text = "large" }', ["exit 3"], "no run says 'large'"),
         ('{ sanitizer = "memcheck" }', ["echo x"], "memcheck must find an error, but it is clean"),
         ('{ sanitizer = "memcheck", text = "leak" }', ["#pragma sanitize memcheck 1"], "memcheck does not say 'leak'"),
         ('{ sanitizer = "racecheck" }', ["echo x"], "racecheck was not run, although it must find an error"),

@@ -92,9 +92,15 @@ def _text(program: Program, trial: Trial) -> Iterator[str]:
     kind = program.plan.expect.kind
     if not text or kind not in ("exit", "timeout", "success"):
         return
-    for number, run in enumerate(trial.runs, 1):
-        if not any(text in line for line in (*run.stdout, *run.stderr)):
-            yield f"run {number} does not say {text!r}"
+    silent = [
+        number
+        for number, run in enumerate(trial.runs, 1)
+        if not any(text in line for line in (*run.stdout, *run.stderr))
+    ]
+    if silent and len(silent) == len(trial.runs):
+        yield f"no run says {text!r}"
+    elif silent:
+        yield f"run {', '.join(map(str, silent))} does not say {text!r}"
 
 
 def _sanitizers(program: Program, trial: Trial) -> Iterator[str]:
