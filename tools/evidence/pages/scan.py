@@ -240,17 +240,14 @@ class _Reader:
                 f"`{draft.title}` takes no content",
                 f"end it with a line `{draft.slashes}` before the text",
             )
-        if draft.name in directives.MUST:
-            self._incomplete(draft, block)
-
-    def _incomplete(self, draft: _Draft, block: Block) -> None:
-        name, example, content, remedy = directives.MUST[draft.name]
-        if not block.body.strip():
-            self._problem(draft.line, f"`{draft.title}` has no {content}", remedy)
-        option = block.option(name)
-        if option is None or not option.text:
+        if draft.name != "claim":
+            return
+        if not body.strip():
+            self._problem(draft.line, f"`{draft.title}` has no sentence", "write what must hold")
+        expect = block.option("expect")
+        if expect is None or not expect.text:
             self._problem(
                 draft.line,
                 f"`{draft.title}` has no expression",
-                f"add an option `    {name}: {example}` under its first line",
+                "add an option `    expect: a < b` under its first line",
             )
