@@ -18,20 +18,18 @@ _TITLE_ENDS = "</h1>"
 
 
 def placed(html: str, bound: Bound, library: Library) -> str:
-    """Return a page's HTML with the line under its first title; at its end if it has none.
+    """Return a page's HTML with the line under its title.
 
-    Only a page that shows recorded output gets one.
+    Only a page that shows recorded output, and has a title in its text, gets one.
 
     Args:
         html: The page.
         bound: The page, looked up.
         library: Where its evidence is found.
     """
-    text = line(bound, library)
-    if not text:
-        return html
     before, ends, after = html.partition(_TITLE_ENDS)
-    return f"{before}{ends}\n{text}{after}" if ends else f"{html}\n{text}"
+    text = line(bound, library) if ends else ""
+    return f"{before}{ends}\n{text}{after}" if text else html
 
 
 def line(bound: Bound, library: Library) -> str:
