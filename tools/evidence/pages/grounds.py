@@ -95,7 +95,8 @@ class Figure:
     @property
     def label(self) -> str:
         """Return it as findings name it."""
-        return f"number `{self.written}`"
+        which = self.quantity.key if self.written.isidentifier() else ""
+        return f"number `{self.written}`" + (f" at {which}" if which else "")
 
     def state(self) -> State:
         """Return what is kept of it."""
