@@ -58,7 +58,8 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
         options["on_error"] = "show" if self.serving else "fail"
         found = self._load(config)
         if found is not None:
-            folders = [found.root / root for root in found.config.roots]
+            kept = [found.config.reviewed] if found.config.reviewed else []
+            folders = [found.root / folder for folder in (*found.config.roots, *kept)]
             config.watch += [str(f) for f in folders if f.is_dir() and str(f) not in config.watch]
         return config
 
