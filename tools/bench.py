@@ -150,6 +150,7 @@ def generate(root: Path, count: int, *, pages: bool = True) -> None:
     for program in found.programs:
         store.write(program.evidence_path("h200"), store.dump(record(program)))
     evidence(root, "readme")
+    evidence(root, "reviewed", "--all")
 
 
 PAGE_TEXT = """\

@@ -299,7 +299,8 @@ def pages_for(host: Host, folder: Path) -> Pages:
 
 def _stamp(settings: config.Config) -> object:
     """Return what changes whenever a file of the project does."""
-    tops = [settings.root / name for name in (*settings.roots, settings.docs)]
+    names = (*settings.roots, settings.docs, settings.reviewed)
+    tops = [settings.root / name for name in names if name]
     files = [path for top in tops for path in top.rglob("*") if path.is_file()]
     stats = sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
     return (settings, tuple(stats))
