@@ -226,7 +226,7 @@ def runs(count: int, name: str = NAME) -> str:
 def test_output_that_differs_between_runs(recorded: Tree) -> None:
     assert paper(convert(recorded, "/// output | 001-add\n///")) == (
         f"{HEAD}{runs(3)}"
-        '<div class="ev-paper"><pre>case n = 256\n'
+        '<div class="ev-paper"><pre tabindex="0">case n = 256\n'
         f'  time    <i data-runs="1.00\n1.10\n1.30" data-median="1" id="{NAME}~case-n-256~time">'
         "1.00</i> ms\n"
         f'  &lt;bytes&gt;   <b id="{NAME}~case-n-256~bytes">1024</b> B\n</pre></div>'
@@ -238,7 +238,7 @@ def test_a_value_that_no_page_names_has_no_anchor(recorded: Tree) -> None:
     html = convert(recorded, "/// output | 001-add\n///", front="")
     assert paper(html) == (
         f"{HEAD}{runs(3)}"
-        '<div class="ev-paper"><pre>case n = 256\n'
+        '<div class="ev-paper"><pre tabindex="0">case n = 256\n'
         '  time    <i data-runs="1.00\n1.10\n1.30">1.00</i> ms\n'
         "  &lt;bytes&gt;   1024 B\n</pre></div>"
     )
@@ -254,7 +254,7 @@ def test_two_values_in_one_word_that_differs(recorded: Tree) -> None:
     recorded.record(stdout=[["4x9 tiles"], ["8x9 tiles"]])
     front = FRONT.replace("case-n-256/time", "text/wide").replace("case-n-256/bytes", "text/high")
     assert (
-        f'<pre><b data-median="0" id="{NAME}~text~wide"></b><b data-median="0" '
+        f'<pre tabindex="0"><b data-median="0" id="{NAME}~text~wide"></b><b data-median="0" '
         f'id="{NAME}~text~high"></b><i data-runs="4x9\n8x9">4x9</i> tiles\n</pre>'
     ) in convert(recorded, "/// output | 001-add\n///", front=front)
 
@@ -262,8 +262,8 @@ def test_two_values_in_one_word_that_differs(recorded: Tree) -> None:
 def test_runs_that_do_not_match_line_by_line_are_printed_in_full(recorded: Tree) -> None:
     recorded.record(stdout=[["case n = 256", "  time    2.00 ms"], ["x", *RUNS[0]]])
     assert paper(convert(recorded, "/// output | 001-add\n///")) == (
-        f'{HEAD}<div class="ev-paper"><pre>case n = 256\n  time    2.00 ms\n</pre></div>'
-        '<details class="ev-run"><summary>run 2</summary><div class="ev-paper"><pre>x\n'
+        f'{HEAD}<div class="ev-paper"><pre tabindex="0">case n = 256\n  time    2.00 ms\n</pre></div>'
+        '<details class="ev-run"><summary>run 2</summary><div class="ev-paper"><pre tabindex="0">x\n'
         f'case n = 256\n  time    <b id="{NAME}~case-n-256~time">1.00</b> ms\n'
         "  &lt;bytes&gt;   1024 B\n</pre></div></details>"
     )
@@ -272,7 +272,7 @@ def test_runs_that_do_not_match_line_by_line_are_printed_in_full(recorded: Tree)
 def test_output_that_is_the_same_in_all_runs(recorded: Tree) -> None:
     recorded.record(stdout=[["done"], ["done"]])
     assert paper(convert(recorded, "/// output | 001-add\n///", front="")) == (
-        f'{HEAD}<div class="ev-paper"><pre>done\n</pre></div>'
+        f'{HEAD}<div class="ev-paper"><pre tabindex="0">done\n</pre></div>'
         '<p class="ev-same">the same in all 2 runs</p>'
     )
 
@@ -291,7 +291,7 @@ def test_what_was_printed_to_stderr_and_how_a_run_ended(recorded: Tree) -> None:
            "stdout": ["out"], "stderr": ["bad <thing>"], "problems": []}  # fmt: skip
     recorded.record(runs=[run])
     assert (
-        '<pre>out\n<span class="ev-stderr">bad &lt;thing&gt;</span>\n'
+        '<pre tabindex="0">out\n<span class="ev-stderr">bad &lt;thing&gt;</span>\n'
         '<span class="ev-exit">(exit status 3)</span>\n</pre>'
     ) in convert(recorded, "/// output | 001-add\n///", front="")
 
@@ -303,7 +303,7 @@ def test_a_program_that_is_meant_not_to_compile(recorded: Tree) -> None:
     recorded.write("kernels/001-add/evidence.toml", '[add]\nexpect = "compile-error"\n')
     recorded.record(runs=[], build=build)
     assert (
-        '<div class="ev-paper"><pre>add.cu(3): error: identifier "x" is undefined</pre>'
+        '<div class="ev-paper"><pre tabindex="0">add.cu(3): error: identifier "x" is undefined</pre>'
     ) in convert(recorded, "/// output | 001-add\n///", front="")
 
 

@@ -122,7 +122,7 @@ def _papers(data: dict[str, Any], values: Mapping[str, Value], places: Places, g
     if not runs:
         lines = build["output"] if build is not None else []
         text = "\n".join(escape(line, quote=False) for line in lines) or "Nothing was run."
-        return f'<div class="ev-paper"><pre>{text}</pre></div>'
+        return f'<div class="ev-paper"><pre tabindex="0">{text}</pre></div>'
     alike = len({_shape(run) for run in runs}) == 1
     marks = _Marks(places, values, all_runs=not alike)
     marks.collect()
@@ -183,7 +183,8 @@ def _paper(
         rows.append(f'<span class="ev-stderr">{text}</span>')
     if run["exit_status"] != 0:
         rows.append(f'<span class="ev-exit">{_ended(run)}</span>')
-    return f'<div class="ev-paper"><pre>{"".join(f"{row}{_END}" for row in rows)}</pre></div>'
+    text = "".join(f"{row}{_END}" for row in rows)
+    return f'<div class="ev-paper"><pre tabindex="0">{text}</pre></div>'
 
 
 def aligned(texts: Sequence[str]) -> list[Piece]:
