@@ -6,13 +6,31 @@
   let card = null; // the open card
   let owner = null; // the number it belongs to
 
-  function build(number) {
-    const data = JSON.parse(number.dataset.ev);
+  function frame(label) {
     const made = document.createElement("div");
     made.className = "ev-card";
     made.id = "ev-card";
     made.setAttribute("role", "group");
-    made.setAttribute("aria-label", `Where ${number.textContent} comes from`);
+    made.setAttribute("aria-label", label);
+    return made;
+  }
+
+  // What a term of the glossary means: the first sentence, and the way to the rest.
+  function define(term) {
+    const made = frame(`What ${term.textContent} means`);
+    const p = document.createElement("p");
+    const a = document.createElement("a");
+    a.href = term.href;
+    a.textContent = "glossary";
+    p.append(`${term.dataset.term} · `, a);
+    made.append(p);
+    return made;
+  }
+
+  function build(number) {
+    if (number.dataset.term) return define(number);
+    const data = JSON.parse(number.dataset.ev);
+    const made = frame(`Where ${number.textContent} comes from`);
     if (data.expression) {
       const p = document.createElement("p");
       const code = document.createElement("code");
@@ -49,6 +67,7 @@
       number.removeAttribute("title");
     }
     number.setAttribute("aria-expanded", "true");
+    number.setAttribute("aria-describedby", card.id);
     // Right behind the number's block, so that Tab leads into it next.
     (number.closest("p, li, td, h1, h2, h3, h4, dd, figcaption") || number).after(card);
     const place = number.getBoundingClientRect();
@@ -62,6 +81,7 @@
     if (!owner) return;
     card.remove();
     owner.removeAttribute("aria-expanded");
+    owner.removeAttribute("aria-describedby");
     if (owner.dataset.title) owner.title = owner.dataset.title;
     card = owner = null;
   }
@@ -115,7 +135,7 @@
     if (target) reveal(target);
   }
 
-  const at = (event) => event.target.closest && event.target.closest(".ev-value");
+  const at = (event) => event.target.closest && event.target.closest(".ev-value, .ev-term");
   let touched = false;
 
   document.addEventListener("pointerdown", (event) => { touched = event.pointerType === "touch"; });

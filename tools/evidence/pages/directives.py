@@ -17,22 +17,31 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "status": (),
     "claims": (),
     "devices": ("ceilings",),
+    "map": (),
+    "days": (),
+    "predict": ("answer", "unit"),
 }
 """Names of our blocks, with the options each of them takes."""
 
-OVERVIEWS = ("status", "claims", "devices")
-"""Blocks that show a table over all evidence."""
+OVERVIEWS = ("status", "claims", "devices", "map", "days")
+"""Blocks that show something of all evidence, or of all pages."""
 
 ARGUMENTS = {"code": "file.cu:region", "output": "program"}
 """Blocks that take an argument, and what it looks like."""
 
-WITH_TEXT = ("claim", "plot")
+WITH_TEXT = ("claim", "plot", "predict")
 """Blocks that take content."""
+
+MUST = {
+    "claim": ("expect", "a < b", "sentence", "write what must hold"),
+    "predict": ("answer", "a / b", "question", "ask for a number"),
+}
+"""Blocks that must have an option, and must have content: what each of these is."""
 
 LABELS = {"plot": ("series", "ceiling"), "diff": ("values",)}
 """Options with a `label: what` in each deeper line, of which readers see the label."""
 
-SEEN = {"plot": ("title", "x", "y")}
+SEEN = {"plot": ("title", "x", "y"), "predict": ("unit",)}
 """Options that readers see as they are written."""
 
 

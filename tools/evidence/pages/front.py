@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import yaml
 
 from evidence.pages.inline import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # As MkDocs finds it, or the two would disagree about where the text begins.
 _BLOCK = re.compile(r"-{3}[ \t]*\n(.*?\n)(?:\.{3}|-{3})[ \t]*\n", re.DOTALL)
@@ -43,6 +47,7 @@ class Front:
         first_line: One-based line on which the text after it begins.
         problems: What is wrong with it.
         generated: What writes the page, if no person does.
+        others: Keys and values that mean nothing here, as they were read.
     """
 
     programs: tuple[tuple[str, int], ...] = ()
@@ -50,6 +55,9 @@ class Front:
     first_line: int = 1
     problems: tuple[Problem, ...] = ()
     generated: str = ""
+    others: Mapping[str, tuple[yaml.Node, yaml.Node]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
 
 def split(text: str) -> tuple[Front, str]:
@@ -75,10 +83,12 @@ class _Reader:
         self.values: list[Name] = []
         self.problems: list[Problem] = []
         self.generated = ""
+        self.others: dict[str, tuple[yaml.Node, yaml.Node]] = {}
 
     def front(self, first_line: int) -> Front:
         programs, values = tuple(self.programs), tuple(self.values)
-        return Front(programs, values, first_line, tuple(self.problems), self.generated)
+        problems = tuple(self.problems)
+        return Front(programs, values, first_line, problems, self.generated, self.others)
 
     def read(self, text: str) -> None:
         try:
@@ -99,10 +109,12 @@ class _Reader:
                 self._generated(value)
             elif _close(key.value):
                 self._problem(
-                    _line(key),
+                    line_of(key),
                     f"the front matter's `{key.value}` means nothing here",
                     f"did you mean `{_close(key.value)}`?",
                 )
+            else:
+                self.others[str(key.value)] = (key, value)
 
     def _problem(self, line: int, message: str, fix: str) -> None:
         self.problems.append(Problem(line, message, fix))
@@ -112,7 +124,7 @@ class _Reader:
             self.generated = node.value
         else:
             self._problem(
-                _line(node),
+                line_of(node),
                 "`generated:` says what writes this page",
                 "name it, or remove the line",
             )
@@ -121,10 +133,10 @@ class _Reader:
         entries = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for entry in entries:
             if isinstance(entry, yaml.ScalarNode) and entry.value:
-                self.programs.append((entry.value, _line(entry)))
+                self.programs.append((entry.value, line_of(entry)))
             else:
                 self._problem(
-                    _line(entry),
+                    line_of(entry),
                     "`programs:` is a list of program names",
                     "write `- 097-attention`",
                 )
@@ -132,7 +144,7 @@ class _Reader:
     def _values(self, node: yaml.Node) -> None:
         if not isinstance(node, yaml.MappingNode):
             self._problem(
-                _line(node),
+                line_of(node),
                 "`values:` gives names to addresses",
                 "write `name: program:section/label` under it",
             )
@@ -141,17 +153,17 @@ class _Reader:
         for key, value in node.value:
             name = str(key.value)
             if not isinstance(value, yaml.ScalarNode) or not value.value:
-                self._problem(_line(key), f"`{name}` has no address", "write one after the colon")
+                self._problem(line_of(key), f"`{name}` has no address", "write one after the colon")
             elif not _NAME.fullmatch(name) or name in _RESERVED:
                 self._problem(
-                    _line(key),
+                    line_of(key),
                     f"`{name}` cannot be a name in an expression",
                     "use letters, digits and underscores, no word of the expressions",
                 )
             elif name in seen:
-                self._problem(_line(key), f"name `{name}` is given twice", "rename one of them")
+                self._problem(line_of(key), f"name `{name}` is given twice", "rename one of them")
             else:
-                self.values.append(Name(name, value.value.strip(), _line(key)))
+                self.values.append(Name(name, value.value.strip(), line_of(key)))
             seen.add(name)
 
 
@@ -164,7 +176,8 @@ def _compose(text: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
-def _line(node: yaml.Node) -> int:
+def line_of(node: yaml.Node) -> int:
+    """Return the page's line on which a node of its front matter stands."""
     return int(node.start_mark.line) + 2  # the dashes are line 1
 
 

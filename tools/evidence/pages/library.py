@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from evidence import regions, states, values
 from evidence.errors import EvidenceError
-from evidence.pages import front, ids, scan
+from evidence.pages import course, front, glossary, ids, scan
 from evidence.pages.places import Named
 from evidence.pages.reviews import Reviews
 
@@ -80,11 +80,27 @@ class Library:
         self.named = Named(self)
         self._pages: dict[Path, PageText] = {}
         self.reviews = Reviews(project)
+        self._course: course.Course | None = None
+        self._terms: Mapping[str, str] | None = None
 
     @property
     def device(self) -> str:
         """Return the label of the device that prose binds to."""
         return self.project.config.device
+
+    @property
+    def course(self) -> course.Course:
+        """Return the course that the pages make up."""
+        if self._course is None:
+            self._course = course.read(self)
+        return self._course
+
+    @property
+    def terms(self) -> Mapping[str, str]:
+        """Return the first sentence of each term of the glossary by its anchor."""
+        if self._terms is None:
+            self._terms = glossary.read(self)
+        return self._terms
 
     def pages(self) -> list[Path]:
         """Return every page's file, by path."""

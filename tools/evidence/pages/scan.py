@@ -24,6 +24,7 @@ _NO_ARGUMENT = {
     "claim": "put the expression in an option `    expect: a < b`, the sentence in the block",
     "plot": "put what is plotted in an option `    series:`, the caption in the block",
     "diff": "put what is compared in options `    old:` and `    new:`",
+    "predict": "put the expression in an option `    answer: a / b`, the question in the block",
 }
 # Blocks of other extensions whose names could be taken for ours.
 _FOREIGN = ("admonition", "caption", "details", "html", "note", "tab")
@@ -240,14 +241,17 @@ class _Reader:
                 f"`{draft.title}` takes no content",
                 f"end it with a line `{draft.slashes}` before the text",
             )
-        if draft.name != "claim":
-            return
-        if not body.strip():
-            self._problem(draft.line, f"`{draft.title}` has no sentence", "write what must hold")
-        expect = block.option("expect")
-        if expect is None or not expect.text:
+        if draft.name in directives.MUST:
+            self._incomplete(draft, block)
+
+    def _incomplete(self, draft: _Draft, block: Block) -> None:
+        name, example, content, remedy = directives.MUST[draft.name]
+        if not block.body.strip():
+            self._problem(draft.line, f"`{draft.title}` has no {content}", remedy)
+        option = block.option(name)
+        if option is None or not option.text:
             self._problem(
                 draft.line,
                 f"`{draft.title}` has no expression",
-                "add an option `    expect: a < b` under its first line",
+                f"add an option `    {name}: {example}` under its first line",
             )
