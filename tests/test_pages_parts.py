@@ -8,6 +8,7 @@ import re
 import urllib.parse
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 
 from evidence import regions
 from evidence.model import Command, Plan, Program
-from evidence.pages import explorer, listing, paper
+from evidence.pages import colours, explorer, listing, paper
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 KERNEL = """\
 // What it does.
@@ -127,20 +131,52 @@ def plain(html: str) -> str:
 
 
 def test_a_comment_over_several_lines_is_closed_at_each_line_s_end() -> None:
-    assert listing.coloured_lines(["/* one", "", "two */ int x;"], "cuda") == [
+    assert colours.lines("/* one\n\ntwo */ int x;", "cuda") == (
         '<span class="c">/* one</span>',
         "",
-        '<span class="c">two */ </span><span class="k">int </span>x;',
-    ]
+        '<span class="c">two */ </span><span class="k">int</span> x;',
+    )
 
 
 def test_only_what_has_a_colour_of_its_own_is_an_element() -> None:
-    assert listing.coloured_lines(['f(a + 1, "b\\n"); // c', "  return;", "#define X"], "cuda") == [
+    assert colours.lines('f(a + 1, "b\\n"); // c\n  return;\n#define X\n#include <y>', "cuda") == (
         'f(a + <span class="m">1</span>, <span class="s">"b</span><span class="se">\\n</span>'
         '<span class="s">"</span>); <span class="c">// c</span>',
         '  <span class="k">return</span>;',
         '<span class="cp">#define X</span>',
-    ]
+        '<span class="cp">#include </span><span class="s">&lt;y&gt;</span>',
+    )
+
+
+SOURCES = sorted(Path(__file__).parent.parent.glob("*/*/*.cu"))
+PIECES = ["int", " ", "\n", "x1", "threadIdx", ".x", "1'000", "0x1fUL", "1.5e-3f", "'a'", '"b\\n"',
+          "// c", "/* d */", "#define A", "#include <e>", '#include "f"', "<<<", ">>>", "(", ")",
+          "return", "__global__", 'R"(g)"', "\\\n", "%", ";"]  # fmt: skip
+
+
+def classes(pieces: Iterable[colours.Piece]) -> list[str]:
+    """Return the class of every character, white space left out."""
+    return [name for name, text in pieces for character in text if not character.isspace()]
+
+
+def test_there_are_sources_to_compare_with() -> None:
+    assert len(SOURCES) > 5
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_a_program_is_coloured_as_pygments_does(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    ours, theirs = classes(colours.cuda(text)), classes(colours.by_pygments(text, "cuda"))
+    characters = [character for character in text if not character.isspace()]
+    differ = [i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
+    # Pygments takes a minus in front of a number for a part of it.
+    assert [i for i in differ if characters[i] != "-"] == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
+def test_no_character_is_lost_whatever_the_order(text: str) -> None:
+    assert "".join(piece for _, piece in colours.cuda(text)) == text
 
 
 COMMENTED = """\
@@ -162,7 +198,7 @@ def test_a_region_is_cut_out_of_the_coloured_whole() -> None:
     assert html.partition('<code class="language-cuda">')[2] == (
         '<a href="s.md#L3" tabindex="-1">3</a><span class="c">/* one</span>\n'
         '<a href="s.md#L4" tabindex="-1">4</a><span class="c">   two */</span>\n'
-        '<a href="s.md#L5" tabindex="-1">5</a><span class="k">if </span>(a) {\n'
+        '<a href="s.md#L5" tabindex="-1">5</a><span class="k">if</span> (a) {\n'
         '<a href="s.md#L6" tabindex="-1">6</a>\n'
         '<a href="s.md#L7" tabindex="-1">7</a>    b();  <span class="c">// why</span>\n'
         '<a href="s.md#L8" tabindex="-1">8</a>}\n'
@@ -170,7 +206,9 @@ def test_a_region_is_cut_out_of_the_coloured_whole() -> None:
     )
     alone = listing.region(program(), cut, text="", full=None, explorer=None, named=False)
     numbers = re.compile(r'<a href="[^"]+" t')
-    assert numbers.sub("", alone).partition("<code")[2] == numbers.sub("", html).partition("<code")[2]
+    assert (
+        numbers.sub("", alone).partition("<code")[2] == numbers.sub("", html).partition("<code")[2]
+    )
 
 
 words = st.lists(st.sampled_from([" ", "  ", "a", "1.5", "22", "<b>"]), max_size=8).map("".join)
@@ -202,5 +240,5 @@ def test_numbers_of_another_width_keep_their_column() -> None:
     st.sampled_from(["cuda", "python"]),
 )  # fmt: skip
 def test_every_line_keeps_its_number(lines: list[str], language: str) -> None:
-    coloured = listing.coloured_lines(lines, language)
-    assert [plain(row) for row in coloured] == lines
+    coloured = colours.lines("\n".join(lines), language)
+    assert [plain(row) for row in coloured] == (lines or [""])

@@ -8,40 +8,17 @@ own gets one.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
 from html import escape
 from typing import TYPE_CHECKING
 
-from pygments.lexers import CudaLexer, PythonLexer
-from pygments.token import Comment, Keyword, Name, Number, String, is_token_subtype
-
-from evidence.pages import ids
+from evidence.pages import colours, ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from pygments.lexer import Lexer
-    from pygments.token import _TokenType
+    from collections.abc import Iterable
 
     from evidence.model import Language, Program
     from evidence.pages.explorer import Link
     from evidence.regions import Region
-
-# Pygments' short class names, of what is not shown in the colour of the text;
-# the first that fits. Names of functions, operators and signs are text.
-_CLASSES: tuple[tuple[_TokenType, str], ...] = (
-    (Comment.PreprocFile, "s"),
-    (Comment.Preproc, "cp"),
-    (Comment, "c"),
-    (String.Escape, "se"),
-    (String, "s"),
-    (Number, "m"),
-    (Keyword.Constant, ""),
-    (Keyword, "k"),
-    (Name.Builtin, "nb"),
-    (Name.Decorator, "nd"),
-    (Name.Label, "nl"),
-)
 
 
 def region(
@@ -109,7 +86,7 @@ def whole(
         download: A link to the source itself, as HTML.
         how: What stands between its title and its lines, as HTML.
     """
-    lines = coloured_text(text, program.language)
+    lines = _coloured(text, program)
     count = f"{len(lines)} lines" if len(lines) != 1 else "1 line"
     links = [download] if download else []
     links += [] if explorer is None else [_explorer(explorer)]
@@ -164,12 +141,16 @@ def _alone(shown: Region, language: Language) -> Iterable[tuple[int, str]]:
     """Return a region's lines, coloured without what stands around them."""
     numbers = [number for number, _ in shown.lines]
     text = "\n".join(line for _, line in shown.lines)
-    return zip(numbers, coloured_text(text, language), strict=True)
+    return zip(numbers, colours.lines(text, language), strict=True)
+
+
+def _coloured(text: str, program: Program) -> tuple[str, ...]:
+    return colours.lines(text.removesuffix("\n"), program.language)
 
 
 def _cut(shown: Region, text: str, program: Program) -> Iterable[tuple[int, str]]:
     """Return a region's lines out of the coloured whole."""
-    coloured, plain = coloured_text(text, program.language), text.split("\n")
+    coloured, plain = _coloured(text, program), text.split("\n")
     for number, line in shown.lines:
         indent = len(plain[number - 1]) - len(line) if line else None
         yield number, _dedented(coloured[number - 1], indent)
@@ -182,56 +163,6 @@ def _dedented(html: str, indent: int | None) -> str:
     # The white space stands in front, or first in an element.
     begin = html.index(">") + 1 if html.startswith("<span ") and indent else 0
     return html[:begin] + html[begin + indent :]
-
-
-@lru_cache(maxsize=512)
-def coloured_text(text: str, language: Language) -> tuple[str, ...]:
-    """Return a text's lines as HTML, with Pygments' short class names.
-
-    A token that runs over several lines is closed and opened again at each
-    line's end.
-    """
-    return tuple(coloured_lines(text.removesuffix("\n").split("\n"), language))
-
-
-def coloured_lines(lines: Sequence[str], language: Language) -> list[str]:
-    """Return lines as HTML; see `coloured_text`."""
-    if not lines:
-        return []
-    rows: list[list[str]] = [[]]
-    # Tokens of one class that follow each other become one element.
-    open_class, pending = "", ""
-    for kind, piece in _lexer(language).get_tokens("\n".join(lines)):
-        name = _class(kind)
-        if name == open_class or (not piece.strip(" ") and not pending.endswith("\n")):
-            pending += piece
-            continue
-        _put(rows, open_class, pending)
-        open_class, pending = name, piece
-    _put(rows, open_class, pending)
-    return ["".join(row) for row in rows]
-
-
-def _put(rows: list[list[str]], name: str, text: str) -> None:
-    """Add a piece of text to the last row, and begin new rows at its line ends."""
-    for number, piece in enumerate(text.split("\n")):
-        if number:
-            rows.append([])
-        if piece:
-            html = escape(piece, quote=False)
-            rows[-1].append(f'<span class="{name}">{html}</span>' if name else html)
-
-
-@cache
-def _class(kind: _TokenType) -> str:
-    return next((name for parent, name in _CLASSES if is_token_subtype(kind, parent)), "")
-
-
-@cache
-def _lexer(language: Language) -> Lexer:
-    kind = CudaLexer if language == "cuda" else PythonLexer
-    lexer: Lexer = kind(stripnl=False, ensurenl=False)
-    return lexer
 
 
 def _explorer(link: Link) -> str:

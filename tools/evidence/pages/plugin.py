@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mkdocs.config.base import Config
 from mkdocs.exceptions import PluginError
-from mkdocs.plugins import BasePlugin
+from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority
 from mkdocs.structure.files import File
 
 from evidence import check, project, sources
@@ -22,10 +22,12 @@ from evidence.findings import failing, ordered
 from evidence.pages import rendering
 from evidence.pages.bindings import Pages
 from evidence.pages.library import Library
+from evidence.pages.shelf import Shelf
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 _NAME = "evidence"
 _LOG = logging.getLogger(f"mkdocs.plugins.{_NAME}")
@@ -44,6 +46,8 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
     def __init__(self) -> None:
         self.serving = False
         self.pages: Pages | None = None
+        self.project: project.Project | None = None
+        self.shelf = Shelf()
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
         """Remember whether a person is watching."""
@@ -56,7 +60,7 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
             config.markdown_extensions.append(_NAME)
         options: dict[str, Any] = config.mdx_configs.setdefault(_NAME, {})
         options["on_error"] = "show" if self.serving else "fail"
-        found = self._load(config)
+        self.project = found = self._load(config)
         if found is not None:
             kept = [found.config.reviewed] if found.config.reviewed else []
             folders = [found.root / folder for folder in (*found.config.roots, *kept)]
@@ -65,7 +69,8 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
 
     def on_pre_build(self, *, config: MkDocsConfig) -> None:
         """Check everything before the first page is rendered."""
-        found = self._load(config)
+        del config
+        found = self.project
         if found is None:
             return
         programs = check.run(found, pages=False)
@@ -92,6 +97,19 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
             raw = sources.raw(found, program)
             if raw is not None and files.get_file_from_path(raw) is None:
                 files.append(File.generated(config, raw, abs_src_path=str(program.path)))
+
+    # Search plugins read a page between these two.
+    @event_priority(90)
+    def _before_search(self, context: Any, *, page: Page, **_: Any) -> None:
+        del context
+        page.content = self.shelf.take(page.content or "")
+
+    @event_priority(-90)
+    def _after_search(self, context: Any, *, page: Page, **_: Any) -> None:
+        del context
+        page.content = self.shelf.put_back(page.content or "")
+
+    on_page_context = CombinedEvent(_before_search, _after_search)  # type: ignore[arg-type]
 
     def _load(self, config: MkDocsConfig) -> project.Project | None:
         try:
