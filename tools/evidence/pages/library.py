@@ -77,6 +77,7 @@ class Library:
         self._homes: dict[str, str] | None = None
         self._sources: dict[str, str] = {}
         self._listed: dict[str, str] = {}
+        self._devices: dict[str, list[str]] = {}
         self.named = Named(self)
         self._pages: dict[Path, PageText] = {}
         self.reviews = Reviews(project)
@@ -207,11 +208,13 @@ class Library:
 
     def devices(self, program: Program) -> list[str]:
         """Return the devices a program has evidence of, the primary one first."""
-        folder = program.directory / "evidence"
-        prefix, suffix = f"{program.stem}.", ".json"
-        names = sorted(path.name for path in folder.glob(f"{prefix}*{suffix}"))
-        labels = [name[len(prefix) : -len(suffix)] for name in names]
-        return sorted(labels, key=lambda label: label != self.device)
+        if program.name not in self._devices:
+            folder = program.directory / "evidence"
+            prefix, suffix = f"{program.stem}.", ".json"
+            names = sorted(path.name for path in folder.glob(f"{prefix}*{suffix}"))
+            labels = [name[len(prefix) : -len(suffix)] for name in names]
+            self._devices[program.name] = sorted(labels, key=lambda label: label != self.device)
+        return self._devices[program.name]
 
     def reading(self, program: Program, device: str) -> Reading:
         """Return the values of a program's evidence on a device; none without a record."""
