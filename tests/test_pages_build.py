@@ -332,7 +332,7 @@ def test_the_site_of_the_project_itself_has_everything_it_links_to() -> None:
     root = Path(__file__).parent.parent
     css = (root / "docs/assets/notebook.css").read_text(encoding="utf-8")
     fonts = re.findall(r'url\("(fonts/[^"]+)"\)', css)
-    assert len(fonts) == 5
+    assert len(fonts) == 10
     for font in [*fonts, "fonts/LICENSE-serif.txt", "fonts/LICENSE-mono.txt"]:
         assert (root / "docs/assets" / font).is_file()
     for name in ("notebook.css", "evidence.css", "evidence.js"):
