@@ -1,4 +1,4 @@
-"""A site with made evidence in a real browser, for several test modules."""
+"""A browser, a server and axe for tests; a missing browser fails the run in CI."""
 
 from __future__ import annotations
 
@@ -6,55 +6,104 @@ import contextlib
 import functools
 import http.server
 import os
-import shutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mkdocs.commands import build as build_command
-from mkdocs.config import load_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-    from conftest import Tree
-
-ROOT = Path(__file__).parent.parent
 CHROMIUM = "/usr/bin/chromium"
+SCHEMES = ("light", "dark")
+WIDTHS = (1280, 320)
+
+
+def missing(what: str) -> None:
+    """Skip where something is not installed, but never in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[Browser]:
-    """Start Chromium; skip where there is none, but never in CI."""
-    playwright = pytest.importorskip("playwright.sync_api")
+def launched() -> Iterator[Browser]:
+    """Start the browser, or skip."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("no playwright: pip install playwright")
+        raise
     if not Path(CHROMIUM).exists():
-        missing = f"no Chromium at {CHROMIUM}: apt-get install chromium"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with playwright.sync_playwright() as started:
+        missing(f"no Chromium at {CHROMIUM}: apt-get install chromium")
+    with sync_playwright() as started:
         opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened
         opened.close()
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @contextlib.contextmanager
-def served(tree: Tree) -> Iterator[str]:
-    """Build a tree's pages as the real site is built, and serve them; yield the address."""
-    shutil.copytree(ROOT / "docs/assets", tree.root / "docs/assets")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    tree.write("mkdocs.yml", config.partition("not_in_nav:")[0])
-    build_command.build(load_config(str(tree.root / "mkdocs.yml")))
-    handler = functools.partial(_Quiet, directory=str(tree.root / "site"))
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder; give its address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
+
+
+@contextlib.contextmanager
+def opened(browser: Browser, address: str, **context: Any) -> Iterator[Page]:
+    """Open a fresh page; fail on any error of its scripts and on any foreign request."""
+    context.setdefault("viewport", {"width": 1280, "height": 800})
+    made = browser.new_context(**context)
+    page = made.new_page()
+    page.set_default_timeout(10_000)
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda r: r.url.startswith(address) or trouble.append(r.url))
+    page.goto(address)
+    yield page
+    made.close()
+    assert trouble == []
+
+
+@functools.cache
+def _axe() -> str:
+    try:
+        from axe_playwright_python.base import AXE_SCRIPT
+    except ImportError:
+        missing("no axe: pip install axe-playwright-python")
+        raise
+    return str(AXE_SCRIPT)
+
+
+def violations(page: Page, *, leave_out: str | None = None) -> list[str]:
+    """Return what axe finds wrong with a page, one line for each kind.
+
+    Args:
+        page: The page, loaded.
+        leave_out: Elements that are not looked at.
+    """
+    page.evaluate(_axe())
+    found = page.evaluate(
+        """async leaveOut => {
+            const context = leaveOut ? { exclude: [[leaveOut]] } : document;
+            const rules = { "target-size": { enabled: true } };
+            const result = await axe.run(context, { resultTypes: ["violations"], rules });
+            return [result.violations, result.passes.length];
+        }""",
+        leave_out,
+    )
+    assert found[1] > 10, "axe looked at nothing"
+    return [
+        f"{v['id']}: {v['nodes'][0]['target']} {v['nodes'][0]['failureSummary']}" for v in found[0]
+    ]

@@ -6,10 +6,14 @@ The evidence is made up; nothing here was measured on anything.
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import markdown
 import pytest
+from mkdocs.commands import build as build_command
+from mkdocs.config import load_config
 
 import browsing
 from conftest import PYPROJECT, Tree
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+ROOT = Path(__file__).parent.parent
 T4: dict[str, Any] = {
     "compute_capability": "7.5", "driver": "570.2", "label": "t4", "memory_mib": 15360,
     "name": "Tesla T4", "sm_count": 40,
@@ -218,7 +223,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with browsing.browser() as opened:
+    with browsing.launched() as opened:
         yield opened
 
 
@@ -236,7 +241,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tree.write("docs/reference/devices.md", "# Devices\n\n/// devices\n///\n\n/// status\n///\n")
     tree.write("docs/reference/claims.md", "# Claims\n\n/// claims\n///\n")
     readme.write_all(tree.load())
-    with browsing.served(tree) as found:
+    shutil.copytree(ROOT / "docs/assets", tree.root / "docs/assets")
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    tree.write("mkdocs.yml", config.partition("not_in_nav:")[0])
+    build_command.build(load_config(str(tree.root / "mkdocs.yml")))
+    with browsing.served(tree.root / "site") as found:
         yield found
 
 
@@ -376,5 +385,5 @@ def test_a_claim_s_link_leads_to_its_sentence(page: Page, address: str) -> None:
 
 
 def test_made_evidence_of_a_second_device_is_in_the_tests_only() -> None:
-    labels = {store.read(path).device for path in browsing.ROOT.glob("kernels/*/evidence/*.json")}
+    labels = {store.read(path).device for path in ROOT.glob("kernels/*/evidence/*.json")}
     assert labels == {"h200"}
