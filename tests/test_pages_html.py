@@ -62,15 +62,9 @@ def value(text: str, *, title: str = TITLE, href: str | None = None, **data: obj
     place = f' href="{href}"' if href else ""
     tab = "" if href else ' tabindex="0"'
     packed = entities.escape(json.dumps(data, ensure_ascii=False, separators=(",", ":")))
+    more = f' data-ev="{packed}"' if data else ""
     tag = "a" if href else "span"
-    return f'<{tag} class="ev-value" data-ev="{packed}"{place}{tab} title="{title}">{text}</{tag}>'
-
-
-SOURCE = {
-    "address": "001-add/add: case-n-256/time",
-    "what": "1.1 ms, median; 1.00 to 1.30 ms in 3 runs",
-}
-HERE = {**SOURCE, "href": PLACE}
+    return f'<{tag} class="ev-value"{more}{place}{tab} title="{title}">{text}</{tag}>'
 
 
 def sentence(html: str) -> str:
@@ -81,14 +75,12 @@ def sentence(html: str) -> str:
 
 
 def test_a_number_whose_output_no_page_shows(recorded: Tree) -> None:
-    assert convert(recorded, "It takes [= time ].") == (
-        f"<p>It takes {value('1.1 ms', sources=[SOURCE])}.</p>"
-    )
+    assert convert(recorded, "It takes [= time ].") == (f"<p>It takes {value('1.1 ms')}.</p>")
 
 
 def test_a_number_leads_into_the_output_of_its_page(recorded: Tree) -> None:
     html = convert(recorded, "It takes [= time ].\n\n/// output | 001-add\n///")
-    assert sentence(html) == f"It takes {value('1.1 ms', sources=[HERE], href=PLACE)}."
+    assert sentence(html) == f"It takes {value('1.1 ms', href=PLACE)}."
     assert html.count('id="ev~001-add~add~case-n-256~time"') == 1
 
 
@@ -96,13 +88,12 @@ def test_a_number_leads_to_another_page(recorded: Tree) -> None:
     recorded.write("docs/other.md", "/// output | 001-add\n///\n")
     place = f"../other.md{PLACE}"
     html = convert(recorded, "It takes [= time ].")
-    source = {**SOURCE, "href": place}
-    assert sentence(html) == f"It takes {value('1.1 ms', sources=[source], href=place)}."
+    assert sentence(html) == f"It takes {value('1.1 ms', href=place)}."
 
 
 def test_a_number_that_was_calculated_shows_how(recorded: Tree) -> None:
     assert convert(recorded, "[= time * 2 | .1f ]") == (
-        f"<p>{value('2.2 ms', expression='time * 2', sources=[SOURCE])}</p>"
+        f"<p>{value('2.2 ms', expression='time * 2')}</p>"
     )
 
 
@@ -111,23 +102,32 @@ def test_a_number_that_was_picked_shows_what_it_was_picked_from(recorded: Tree) 
     recorded.record(stdout=more)
     front = FRONT.replace("case-n-256/time", "case-n-*/time")
     assert convert(recorded, "[= min(time) ]", front=front) == (
-        f"<p>{value('1.1 ms', expression='min(time)', sources=[SOURCE])}</p>"
+        f"<p>{value('1.1 ms', expression='min(time)')}</p>"
     )
 
 
 def test_exact_numbers(recorded: Tree) -> None:
-    moved = {"address": "001-add/add: case-n-256/bytes", "what": "1024 B, the same in all 3 runs"}
-    stack = {
-        "address": "001-add/add: compile/addKernel/stack",
-        "what": "128 B, as the compiler reported",
-    }
+    moved = "001-add/add: case-n-256/bytes: 1024 B, the same in all 3 runs"
+    stack = "001-add/add: compile/addKernel/stack: 128 B, as the compiler reported"
     assert convert(recorded, "[= moved ], [= stack ]") == (
-        "<p>"
-        + value("1024 B", sources=[moved], title=f"{moved['address']}: {moved['what']}")
-        + ", "
-        + value("128 B", sources=[stack], title=f"{stack['address']}: {stack['what']}")
-        + "</p>"
+        f"<p>{value('1024 B', title=moved)}, {value('128 B', title=stack)}</p>"
     )
+
+
+def test_a_number_of_two_programs_says_where_each_stands(recorded: Tree) -> None:
+    recorded.program("002-sub", "sub")
+    recorded.write("kernels/002-sub/evidence.toml", "[sub]\nruns = 1\n")
+    recorded.record("002-sub/sub", stdout=RUNS)
+    front = FRONT.replace("case-n-256/bytes", "002-sub:case-n-256/time")
+    title = f"{TITLE}\n{TITLE.replace('001-add/add', '002-sub/sub')}"
+    text = "[= time / moved | .1f ]\n\n/// output | 001-add\n///"
+    html = sentence(convert(recorded, text, front=front))
+    missing = {"expression": "time / moved", "places": {"002-sub/sub": None}}
+    assert html == value("1.0", title=title, href=PLACE, **missing)
+    recorded.write("docs/other.md", "/// output | 002-sub\n///\n")
+    html = sentence(convert(recorded, text, front=front))
+    there = {"expression": "time / moved", "places": {"002-sub/sub": "../other.md"}}
+    assert html == value("1.0", title=title, href=PLACE, **there)
 
 
 @pytest.mark.parametrize(
@@ -139,17 +139,15 @@ def test_exact_numbers(recorded: Tree) -> None:
     ],
 )
 def test_a_number_from_elsewhere(recorded: Tree, source: str, text: str, href: str | None) -> None:
-    link = {"href": href} if href else {}
     expected = value(
         "48 KiB",
         title=f"not measured here; source: {text}",
         href=href,
-        sources=[{"address": text, "what": "not measured here", **link}],
     ).replace("ev-value", "ev-value ev-sourced")
     assert convert(recorded, f"[! 48 KiB | {source} ]") == f"<p>{expected}</p>"
 
 
-EXPLORER = re.compile(r' · <a href="https://godbolt\.org/clientstate/[A-Za-z0-9%]+" rel="noopener '
+EXPLORER = re.compile(r' · <a (?:id="explorer~001-add~add\.cu" )?href="https://godbolt\.org/clientstate/[A-Za-z0-9%]+" rel="noopener '
                       r'external" title="opens the whole source with the flags it is built with">'
                       r"Compiler Explorer</a>")  # fmt: skip
 ROW = (
@@ -170,6 +168,16 @@ def test_a_region(recorded: Tree) -> None:
     )
     assert len(EXPLORER.findall(html)) == 2  # the listing has one too
     assert html.count('id="L10"') == 1
+
+
+def test_regions_of_one_program_share_their_link_to_compiler_explorer(recorded: Tree) -> None:
+    text = "/// code | add.cu:greeting\n///\n"
+    html = convert(recorded, f"{text}\n{text}")
+    assert html.count('<a id="explorer~001-add~add.cu" href="https://godbolt.org/') == 1
+    assert (
+        html.count('<a href="#explorer~001-add~add.cu" rel="noopener external" title="opens') == 1
+    )
+    assert html.count("https://godbolt.org/") == 1
 
 
 def test_a_region_without_a_page_for_its_source(recorded: Tree) -> None:
@@ -384,7 +392,7 @@ def table(*rows: str, caption: str = "") -> str:
     body = "".join(
         f"<tr>{''.join(f'<td>{cell}</td>' for cell in row.split(' | '))}</tr>" for row in rows
     )
-    return f'<div class="ev-scroll"><table class="ev-table">{caption}<tbody>{body}</tbody></table></div>'
+    return f'<div class="ev-scroll" tabindex="0"><table class="ev-table">{caption}<tbody>{body}</tbody></table></div>'
 
 
 def test_a_claim_that_holds(recorded: Tree) -> None:
@@ -501,7 +509,7 @@ def test_a_block_is_the_same_wherever_it_stands(recorded: Tree, kind: str, place
 )
 def test_a_number_wherever_it_stands(recorded: Tree, text: str) -> None:
     html = convert(recorded, text)
-    assert html.count(value("1.1 ms", sources=[SOURCE])) == 1
+    assert html.count(value("1.1 ms")) == 1
     assert "[=" not in html
     assert "\x02" not in html
 

@@ -27,18 +27,37 @@
     return made;
   }
 
+  // The values behind a number: its title has one line for each, its link leads to the first.
+  function sources(number, places) {
+    const link = number.getAttribute("href");
+    const elsewhere = "not measured here; source: ";
+    if (number.title.startsWith(elsewhere)) {
+      return [{ address: number.title.slice(elsewhere.length), what: "not measured here", href: link }];
+    }
+    return number.title.split("\n").map((line) => {
+      const [program, address] = line.split(": ", 2);
+      const page = program in places ? places[program] : link && link.split("#")[0];
+      const place = ["ev", program, address].join("~").replaceAll("/", "~");
+      return {
+        address: `${program}: ${address}`,
+        what: line.slice(`${program}: ${address}: `.length),
+        href: typeof page === "string" ? `${page}#${place}` : null,
+      };
+    });
+  }
+
   function build(number) {
     if (number.dataset.term) return define(number);
-    const data = JSON.parse(number.dataset.ev);
+    const { expression, places = {} } = JSON.parse(number.dataset.ev || "{}");
     const made = frame(`Where ${number.textContent} comes from`);
-    if (data.expression) {
+    if (expression) {
       const p = document.createElement("p");
       const code = document.createElement("code");
-      code.textContent = data.expression;
+      code.textContent = expression;
       p.append(code);
       made.append(p);
     }
-    for (const source of data.sources) {
+    for (const source of sources(number, places)) {
       const p = document.createElement("p");
       const code = document.createElement("code");
       code.textContent = source.address;
@@ -168,6 +187,12 @@
       choose(remembered(event.target.value));
     }
   });
+  // The address of a program in Compiler Explorer is long, and a page has it once.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#explorer~']");
+    const there = link && document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    if (there) link.href = there.href;
+  }, true);
   window.addEventListener("hashchange", follow);
   const start = () => { choose(remembered()); follow(); };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

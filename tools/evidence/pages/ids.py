@@ -36,6 +36,11 @@ def claim(number: int) -> str:
     return f"claim~{number}"
 
 
+def explorer(program: Program) -> str:
+    """Return the anchor of the link that opens a program in Compiler Explorer."""
+    return f"explorer~{program.folder}~{program.path.name}"
+
+
 def region(program: Program, name: str) -> str:
     """Return the anchor of a shown region."""
     return f"{source(program)}~{name}"

@@ -29,6 +29,7 @@ def region(
     full: str | None,
     explorer: Link | None,
     named: bool = True,
+    first: bool = True,
 ) -> str:
     """Return the figure of one region.
 
@@ -40,6 +41,7 @@ def region(
             line's number; None if no page has one.
         explorer: Link to Compiler Explorer.
         named: Whether it carries anchors; it does where it is shown first.
+        first: Whether the page has shown no other region of this program.
     """
     span = f"lines {shown.first_line}\N{EN DASH}{shown.last_line}"
     if shown.first_line == shown.last_line:
@@ -48,7 +50,7 @@ def region(
     if full is not None:
         links.append(f'<a href="{escape(full)}{shown.first_line}">full source</a>')
     if explorer is not None:
-        links.append(_explorer(explorer))
+        links.append(_explorer(explorer, ids.explorer(program), first=first))
     anchor = ids.region(program, shown.name)
     own = f' id="{escape(anchor)}"' if named else ""
     # Where the whole is listed too, its lines are coloured already.
@@ -165,11 +167,17 @@ def _dedented(html: str, indent: int | None) -> str:
     return html[:begin] + html[begin + indent :]
 
 
-def _explorer(link: Link) -> str:
+def _explorer(link: Link, anchor: str = "", *, first: bool = True) -> str:
+    """Return the link to Compiler Explorer.
+
+    It carries the source, so a page's regions of one program have it once:
+    others lead to the first one, and a script makes them lead where it does.
+    """
+    own = f'id="{escape(anchor)}" ' if anchor else ""
+    place = f'{own}href="{escape(link.address)}"' if first else f'href="#{escape(anchor)}"'
     return (
-        f'<a href="{escape(link.address)}" rel="noopener external" '
-        f'title="opens {escape(link.holds)} with the flags it is built with">'
-        f"Compiler Explorer</a>"
+        f'<a {place} rel="noopener external" title="opens {escape(link.holds)} with the flags it '
+        f'is built with">Compiler Explorer</a>'
     )
 
 

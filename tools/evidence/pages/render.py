@@ -13,7 +13,7 @@ from markdown.util import AtomicString
 from evidence import digits, quantities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from evidence.pages.shown import Claim, Holds, Number, Source, Sourced, Verdict
     from evidence.verdicts import Comparison
@@ -42,15 +42,24 @@ def number(shown: Number, href: Href, finished: Href) -> Element:
         finished: Gives the same link as the browser needs it.
     """
     first = next((place for source in shown.sources if (place := href(source))), None)
-    places = [finished(source) for source in shown.sources]
+    title = "\n".join(f"{_address(source)}: {what(source)}" for source in shown.sources[:_MOST])
     single = len(shown.sources) == 1 and shown.expression == shown.sources[0].name
+    # What the title and the link do not say already.
     data: dict[str, object] = {} if single else {"expression": shown.expression}
-    data["sources"] = [
-        {"address": _address(source), "what": what(source)} | ({"href": place} if place else {})
-        for source, place in zip(shown.sources, places, strict=True)
-    ]
-    title = "; ".join(f"{_address(source)}: {what(source)}" for source in shown.sources[:_MOST])
+    elsewhere = _elsewhere(shown.sources[:_MOST], [finished(s) for s in shown.sources[:_MOST]])
+    if elsewhere:
+        data["places"] = elsewhere
     return _bound(shown.text, "ev-value", title, data, first)
+
+
+def _elsewhere(sources: Sequence[Source], places: Sequence[str | None]) -> dict[str, str | None]:
+    """Return the pages of programs whose values are not on the page of the first one."""
+    pages = {
+        source.program.name: None if place is None else place.partition("#")[0]
+        for source, place in zip(sources, places, strict=True)
+    }
+    first = next((page for page in pages.values() if page is not None), None)
+    return {name: page for name, page in pages.items() if page != first}
 
 
 def sourced(shown: Sourced) -> Element:
@@ -58,9 +67,8 @@ def sourced(shown: Sourced) -> Element:
     match = _LINK.search(shown.source)
     href = (match["href"] or match["bare"]) if match else None
     text = _LINK.sub(lambda m: m["text"] or m["bare"], shown.source)
-    source = {"address": text, "what": "not measured here"} | ({"href": href} if href else {})
     title = f"not measured here; source: {text}"
-    return _bound(shown.text, "ev-value ev-sourced", title, {"sources": [source]}, href)
+    return _bound(shown.text, "ev-value ev-sourced", title, {}, href)
 
 
 def failed(message: str) -> Element:
@@ -106,7 +114,8 @@ def _bound(text: str, kind: str, title: str, data: dict[str, object], href: str 
         attributes["href"] = href
     else:
         attributes["tabindex"] = "0"
-    attributes["data-ev"] = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    if data:
+        attributes["data-ev"] = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     element = Element("a" if href else "span", attributes)
     element.text = AtomicString(text)
     return element
@@ -149,7 +158,7 @@ def _comparisons(verdict: Verdict, *, named: bool) -> str:
     caption = f"<caption>{escape(verdict.device)}</caption>" if named else ""
     rows = "".join(_comparison(c) for c in verdict.comparisons)
     table = f'<table class="ev-table">{caption}<tbody>{rows}</tbody></table>'
-    return f'<div class="ev-scroll">{table}</div>'
+    return f'<div class="ev-scroll" tabindex="0">{table}</div>'
 
 
 def _comparison(c: Comparison) -> str:

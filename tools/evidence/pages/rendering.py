@@ -190,6 +190,7 @@ class Rendering:
             anchor = f"{self._library.line_anchor(program)}{line}"
             full = self._place(home, anchor).removesuffix(line)
         named = self._first(ids.region(program, found.region.name))
+        first = self._first(ids.explorer(program))
         return listing.region(
             program, found.region, text=text, full=full, explorer=link, named=named
         )
