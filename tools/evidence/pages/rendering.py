@@ -192,7 +192,7 @@ class Rendering:
         named = self._first(ids.region(program, found.region.name))
         first = self._first(ids.explorer(program))
         return listing.region(
-            program, found.region, text=text, full=full, explorer=link, named=named
+            program, found.region, text=text, full=full, explorer=link, named=named, first=first
         )
 
     @property
