@@ -353,10 +353,13 @@ def test_a_check_counts_what_it_looked_at(recorded: Tree) -> None:
         "programs": 1,
         "records": 1,
         "pages": 1,
+        "paragraphs": 3,
         "regions": 1,
         "outputs": 1,
         "numbers": 8,
         "claims": 1,
+        "plots": 0,
+        "diffs": 0,
     }
 
 

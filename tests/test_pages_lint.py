@@ -72,6 +72,7 @@ TYPED = [
     # frequency, share, power, temperature
     ("1.98 GHz", "1.98 GHz"),
     ("98.5 %, 98.5%, 3 percent, 3 per cent", "98.5 %", "98.5%", "3 percent", "3 per cent"),
+    ("3 \\% of it", "3 %"),
     ("2 percentage points", "2 percentage points"),
     ("700 W, 700W, 700 watts", "700 W", "700W", "700 watts"),
     ("5 mJ", "5 mJ"),
@@ -120,7 +121,7 @@ QUIET = [
     "repeat 100 times, ran 5 times in a row",
     "day 97 adds a second kernel, 3 lines each second time",
     "10-fold cross-validation",
-    "a rotation by 90 degrees",
+    "a rotation by 90 degrees, a 3-s",
     "min(3, 4) and 5 min(a, b)",
     # what is bound, sourced or escaped
     "[= time ], [= time / 2 | .1f ] times as fast, [! 48 KiB | guide ]",
@@ -142,7 +143,7 @@ QUIET = [
     # words
     "two seconds, four bytes, a hundred percent",
     "It is faster, the first is slower.",
-    "twice a day, half of it, two times",
+    "twice a day, half of it, two times, on whose behalf the time was taken",
 ]
 
 
@@ -153,7 +154,7 @@ def test_no_number_with_a_unit(text: str) -> None:
 
 def test_there_are_enough_cases() -> None:
     cases = sum(len(expected) for _, *expected in TYPED)
-    assert (len(TYPED), cases, len(QUIET)) == (55, 83, 43)
+    assert (len(TYPED), cases, len(QUIET)) == (56, 84, 43)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +208,7 @@ def test_where_a_number_is_looked_for(text: str, line: int) -> None:
         ("| n | time (ms) |\n|---|---|\n| 256 | [= a \\| .1f ] |\n| `3` | – |\n", []),
         ("| A, B | kernel(s) | B | n |\n|---|---|---|---|\n| 1 | 2 | 3 | 4 |\n", []),
         ("| n | time (ms) |\n|---|---|\n\n| 256 | 1 |\n", []),
+        ("| n | time (ms) |\n\n|---|---|\n| 256 | 1 |\n", []),
         ("- a\n\n    | n | time (ms) |\n    |---|---|\n    | 256 | 1 |\n", ["5: 1 ms"]),
     ],
 )  # fmt: skip

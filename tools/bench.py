@@ -51,23 +51,20 @@ __global__ void add{i}(const float *__restrict__ a, const float *__restrict__ b,
 """
 
 # What a compiler does as far as ninja can see: reads its source, writes the
-# output and the dependencies.
+# output and the dependencies. In sh, because it is started 4,000 times.
 FAKE_NVCC = """\
-#!{python}
-import sys
-words = sys.argv[1:]
-if "--version" in words:
-    print("Cuda compilation tools, release 13.0, V13.0.88")
-    sys.exit()
-out = words[words.index("-o") + 1]
-source = [w for w in words if w.endswith(".cu")][0]
-with open(out, "w") as stream:
-    stream.write("#!/bin/sh\\nsleep 0.25\\nprintf 'GPU: none\\\\ncase n = 1\\\\n  rows   7\\\\n'\\n")
-import os
-os.chmod(out, 0o755)
-if "-MF" in words:
-    with open(words[words.index("-MF") + 1], "w") as stream:
-        stream.write(f"{{out}}: {{source}}\\n")
+#!/bin/sh
+for word; do
+    case "$last" in -o) out=$word ;; -MF) deps=$word ;; esac
+    case "$word" in
+        --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit ;;
+        *.cu) source=$word ;;
+    esac
+    last=$word
+done
+printf '#!/bin/sh\\nsleep 1\\necho GPU: none\\n' > "$out"
+chmod +x "$out"
+[ -z "$deps" ] || echo "$out: $source" > "$deps"
 """
 
 
@@ -150,6 +147,8 @@ def generate(root: Path, count: int, *, pages: bool = True) -> None:
     for program in found.programs:
         store.write(program.evidence_path("h200"), store.dump(record(program)))
     evidence(root, "readme")
+    if pages:
+        evidence(root, "reviewed", "--all")
     evidence(root, "reviewed", "--all")
 
 
@@ -227,7 +226,7 @@ def fake_toolkit(folder: Path) -> dict[str, str]:
     """Install a compiler that only copies, and return the environment to use it."""
     nvcc = folder / "bin/nvcc"
     nvcc.parent.mkdir(parents=True)
-    nvcc.write_text(FAKE_NVCC.format(python=sys.executable), encoding="utf-8")
+    nvcc.write_text(FAKE_NVCC, encoding="utf-8")
     nvcc.chmod(0o755)
     return {**os.environ, "CUDA_HOME": str(folder)}
 
@@ -237,12 +236,16 @@ def measure(folder: Path, sizes: list[int], repeats: int) -> list[Row]:
     rows = []
     for count in sizes:
         root = folder / f"p{count}"
-        generate(root, count)
+        # Without pages: the bound is about programs and their evidence.
+        generate(root, count, pages=False)
         limit = "≤ 1.5 s, < 200 MiB" if count == 1000 else "linear"  # noqa: PLR2004
         rows += [
             repeat(f"{name}, {count} programs", limit, root, name, repeats=repeats)
             for name in ("check", "list")
         ]
+    root = folder / "pages"
+    generate(root, 100)
+    rows.append(repeat("check, 100 programs and 100 pages", "—", root, "check", repeats=repeats))
     root = folder / "build"
     generate(root, 1000, pages=False)
     env = fake_toolkit(folder / "toolkit")

@@ -87,8 +87,7 @@
     }
     number.setAttribute("aria-expanded", "true");
     number.setAttribute("aria-describedby", card.id);
-    // Right behind the number's block, so that Tab leads into it next.
-    (number.closest("p, li, td, h1, h2, h3, h4, dd, figcaption") || number).after(card);
+    number.after(card); // so that Tab leads into it next
     const place = number.getBoundingClientRect();
     const base = card.offsetParent.getBoundingClientRect();
     const room = document.documentElement.clientWidth - card.offsetWidth - 8;
@@ -161,7 +160,8 @@
   document.addEventListener("pointerover", (event) => {
     if (event.pointerType !== "mouse") return;
     if (at(event)) open(at(event));
-    else if (owner && !event.target.closest(".ev-card")) close();
+    // What has the focus keeps its card: scrolling moves things under a resting mouse.
+    else if (owner && owner !== document.activeElement && !event.target.closest(".ev-card")) close();
   });
   document.addEventListener("focusin", (event) => {
     if (at(event)) open(at(event));

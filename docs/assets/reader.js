@@ -29,7 +29,8 @@
 
   // --- Progress: which days were read.
 
-  const read = new Set(recall("read", []));
+  const known = recall("read", []);
+  const read = new Set(Array.isArray(known) ? known : []);
 
   function tick(link, day) {
     const there = link.querySelector(".ev-tick");
@@ -76,7 +77,7 @@
 
   // --- Guesses: taken before the answer is shown, then held against it.
 
-  const guesses = recall("guesses", {});
+  const guesses = Object(recall("guesses", {}));
   const digits = (n) => String(Number(n.toPrecision(3)));
 
   function parse(text) {
@@ -233,17 +234,6 @@
     if (!event.target.matches("[data-keys]")) return;
     keep("keys", event.target.checked);
     for (const choice of all("[data-keys]")) choice.checked = event.target.checked;
-  });
-
-  // --- Paper shows what is folded, but not the answers to questions.
-
-  let folded = [];
-  window.addEventListener("beforeprint", () => {
-    folded = [...all("details:not([open], .ev-answer)")];
-    for (const details of folded) details.open = true;
-  });
-  window.addEventListener("afterprint", () => {
-    for (const details of folded) details.open = false;
   });
 
   // --- What the theme leaves without a name.

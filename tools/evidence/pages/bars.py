@@ -18,6 +18,7 @@ _ROW = 20  # from one bar to the next
 _NAME = 20  # the line with a group's name
 _TOP = 26
 _GAP = 10
+_LEAST = 3  # of a band that can be seen
 
 
 def height(drawing: Drawing) -> int:
@@ -51,7 +52,8 @@ def paint(figure: Figure, drawing: Drawing) -> None:
     axes.text(0, 14, drawing.y, color=svg.SOFT, va="baseline")
     y = _roofs(axes, drawing, scale)
     for name, bars in _groups(drawing).items():
-        axes.text(0, y + _NAME - 6, name, color=svg.INK, va="baseline")
+        said = f"{drawing.x} = {name}" if drawing.x and name[:1].isdigit() else name
+        axes.text(0, y + _NAME - 6, said, color=svg.INK, va="baseline")
         y += _NAME
         for index, dot in bars:
             _bar(axes, y, dot, index, scale)
@@ -71,7 +73,7 @@ def _end(drawing: Drawing, index: int, dot: Dot) -> str:
 def _bar(axes: Axes, y: float, dot: Dot, index: int, scale: float) -> None:
     colour = svg.COLOURS[index]
     axes.barh(y + _BAR / 2, dot.y * scale, _BAR, color=colour, clip_on=False, linewidth=0)
-    if dot.low < dot.high:
+    if (dot.high - dot.low) * scale > _LEAST:
         middle = y + _BAR / 2
         axes.plot([dot.low * scale, dot.high * scale], [middle] * 2, color=svg.INK, linewidth=1.4,
                   marker="|", markersize=8, markeredgewidth=1.4, clip_on=False)  # fmt: skip

@@ -8,11 +8,24 @@ from evidence import digits, expressions
 from evidence.addresses import AbsentError
 from evidence.errors import EvidenceError
 from evidence.findings import Finding
-from evidence.pages import claims, directives, grounds, lint, overviews, reread, shown
+from evidence.pages import (
+    claims,
+    diffs,
+    directives,
+    grounds,
+    lint,
+    overviews,
+    plots,
+    predict,
+    reread,
+    shown,
+)
 from evidence.pages.inline import Inline
 from evidence.pages.names import Names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from evidence import quantities
     from evidence.expressions import Expression
     from evidence.findings import Severity
@@ -56,6 +69,7 @@ class Binder:
         self.judged: set[tuple[str, str]] = set()
 
     def run(self) -> Bound:
+        """Look up everything; collect what is wrong."""
         for problem in (*self.page.front.problems, *self.page.scan.problems):
             self.add("page-syntax", problem.line, problem.message, problem.fix)
         root = self.library.project.root
@@ -92,18 +106,21 @@ class Binder:
             if isinstance(item, Inline):
                 if item.kind == "sourced":
                     return shown.Sourced(item.text, item.detail)
-                return self._number(item)
-            if item.kind == "claim":
-                return self._claim(item)
-            if item.kind in directives.OVERVIEWS:
-                return overviews.look_up(self, item)
-            return self._code(item) if item.kind == "code" else self._output(item)
+                return self.number(item.text, item.detail, item.line)
+            return self._block(item)
         except Refused as refused:
             return shown.Failed(refused.finding.message)
 
     def refused(self, code: str, line: int, error: EvidenceError) -> Refused:
         """Return what ends the look-up of a directive, with an error reported."""
         return Refused(self.error(code, line, error))
+
+    def _block(self, block: Block) -> Shown:
+        if (elsewhere := _ELSEWHERE.get(block.kind)) is not None:
+            return elsewhere(self, block)
+        if block.kind == "code":
+            return self.code(block.argument, block.line)
+        return self._claim(block) if block.kind == "claim" else self._output(block)
 
     def program(self, name: str, line: int) -> Program:
         """Return the program that a page names."""
@@ -112,15 +129,16 @@ class Binder:
         except EvidenceError as error:
             raise self.refused("unknown-program", line, error) from None
 
-    def _code(self, block: Block) -> Shown:
-        file, colon, name = (part.strip() for part in block.argument.partition(":"))
-        program = self.program(file, block.line)
+    def code(self, argument: str, line: int) -> shown.Code:
+        """Return the region, or the whole program, that a page names."""
+        file, colon, name = (part.strip() for part in argument.partition(":"))
+        program = self.program(file, line)
         if not colon:
             return shown.Code(program, None)
         try:
             region = self.library.region(program, name)
         except EvidenceError as error:
-            raise self.refused("unknown-region", block.line, error) from None
+            raise self.refused("unknown-region", line, error) from None
         self.used.add((program.name, name))
         return shown.Code(program, region)
 
@@ -188,27 +206,38 @@ class Binder:
                 raise Refused(self.add("unknown-address", line, message, fix)) from None
         return bound
 
-    def _number(self, item: Inline) -> Shown:
+    def bound(self, expression: Expression, line: int) -> dict[str, quantities.Bound]:
+        """Return what each name stands for on the primary device, whose evidence must be there."""
         device = self.library.device
-        expression = self.expression(item.text, item.line)
-        absent = self.recorded(expression, device, item.line)
+        absent = self.recorded(expression, device, line)
         if absent is not None:
             raise Refused(absent)
         try:
-            quantity = expressions.evaluate(expression, self.values(expression, device))
+            return self.values(expression, device)
         except EvidenceError as error:
-            raise self.refused("bad-expression", item.line, error) from None
+            raise self.refused("bad-expression", line, error) from None
+
+    def number(self, text: str, detail: str, line: int) -> shown.Number:
+        """Return the number that an expression comes to on the primary device."""
+        device = self.library.device
+        expression = self.expression(text, line)
+        bound = self.bound(expression, line)
         try:
-            text = digits.show(quantity, item.detail or None)
+            quantity = expressions.evaluate(expression, bound)
         except EvidenceError as error:
-            raise self.refused("bad-format", item.line, error) from None
+            raise self.refused("bad-expression", line, error) from None
+        try:
+            written = digits.show(quantity, detail or None)
+        except EvidenceError as error:
+            raise self.refused("bad-format", line, error) from None
         sources = self.sources(expression, device, quantity)
         about = grounds.about(expression, self.names.place)
-        return shown.Number(text, expression.text, sources, about, quantity)
+        return shown.Number(written, expression.text, sources, about, quantity)
 
     def sources(
         self, expression: Expression, device: str, result: quantities.Quantity | None
     ) -> tuple[shown.Source, ...]:
+        """Return the values behind an expression, for a reader who wants to see them."""
         found: list[shown.Source] = []
         for name in expression.names:
             try:
@@ -260,3 +289,11 @@ class Binder:
         else:
             message = f"`{text}` is said to fail on {device}, and it holds there"
             self.add("claim-holds", line, message, f"take {device} out of `fails_on:`")
+
+
+_ELSEWHERE: dict[str, Callable[[Binder, Block], Shown]] = {
+    "plot": plots.bind,
+    "diff": diffs.bind,
+    "predict": predict.look_up,
+    **dict.fromkeys(directives.OVERVIEWS, overviews.look_up),
+}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
-from evidence.pages import binder, reread
+from evidence.pages import binder, course, navigation, reread
 from evidence.pages.inline import Inline
 from evidence.pages.library import Library
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evidence.project import Project
     from evidence.states import State
 
-COUNTED = ("pages", "regions", "outputs", "numbers", "claims")
+COUNTED = ("pages", "paragraphs", "regions", "outputs", "numbers", "claims", "plots", "diffs")
 
 
 @dataclass(slots=True)
@@ -32,7 +32,8 @@ class Report:
 
     Attributes:
         findings: By place.
-        looked_at: Counts of pages, shown regions and outputs, bound numbers and claims.
+        looked_at: Counts of pages, paragraphs of prose, shown regions and outputs,
+            bound numbers, claims, plots and diffs.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -97,13 +98,18 @@ class Pages:
             report.findings += reread.orphans(self.library.reviews, sections)
         if report.looked_at["pages"]:
             report.findings += _unused_regions(self.library, used)
+            report.findings += self.library.course.findings
+            report.findings += course.references(self.library, self.library.course)
+            report.findings += navigation.findings(self.library.project, self.library.course)
             report.findings += _nothing(self.library.project, report)
         report.findings = ordered(report.findings)
         return report
 
 
 def _count(bound: Bound, looked_at: dict[str, int]) -> None:
-    kinds = {"code": "regions", "output": "outputs", "claim": "claims"}
+    kinds = {"code": "regions", "output": "outputs", "claim": "claims", "plot": "plots",
+             "diff": "diffs", "predict": "numbers"}  # fmt: skip
+    looked_at["paragraphs"] += len(bound.page.scan.prose)
     for item in bound.page.scan.items:
         if isinstance(item, Inline):
             looked_at["numbers"] += item.kind == "value"
@@ -130,7 +136,7 @@ def _unused_regions(library: Library, used: set[tuple[str, str]]) -> Iterator[Fi
 
 def _nothing(project: Project, report: Report) -> Iterator[Finding]:
     """Fail a check of pages none of which binds anything."""
-    if project.programs and not any(report.looked_at[name] for name in COUNTED[1:]):
+    if project.programs and not any(report.looked_at[name] for name in COUNTED[2:]):
         yield Finding(
             "nothing-bound",
             project.config.docs,

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 from markdown.util import AtomicString
 from pymdownx.blocks.block import Block
 
-from evidence.pages import marks, render
-from evidence.pages.shown import Claim
+from evidence.pages import marks, predict, render
+from evidence.pages.shown import Claim, Predict
 
 if TYPE_CHECKING:
     from evidence.pages.rendering import Rendering
@@ -84,6 +84,64 @@ class ClaimBlock(_Shown):
         more.text = AtomicString(self.md.htmlStash.store(self.page.claim(self.index)))
 
 
+class PredictBlock(_Shown):
+    """`/// predict`, a question whose answer is an expression."""
+
+    NAME = "predict"
+
+    def on_create(self, parent: Element) -> Element:
+        """Make the frame: title, question."""
+        shown = self.page.item(self.index)
+        element = SubElement(parent, "div", {"class": "ev-predict"})
+        if isinstance(shown, Predict):
+            element.attrib |= predict.attributes(shown, self.page.bound.page.path)
+        SubElement(element, "p", {"class": "ev-predict-title"}).text = "Predict"
+        self.asked = SubElement(element, "div", {"class": "ev-asked"})
+        return element
+
+    def on_add(self, block: Element) -> Element:
+        """Lead the content into the question's element."""
+        del block
+        return self.asked
+
+    def on_end(self, block: Element) -> None:
+        """Add what the reader answers with, and the answer."""
+        more = SubElement(block, "div", {"class": "ev-more"})
+        more.text = AtomicString(self.md.htmlStash.store(self.page.predict(self.index)))
+
+
+class PlotBlock(_Shown):
+    """`/// plot`, a chart, with its caption."""
+
+    NAME = "plot"
+
+    def on_create(self, parent: Element) -> Element:
+        """Make the frame: drawings, caption."""
+        element = SubElement(parent, "figure", {"class": "ev-plot"})
+        drawn = SubElement(element, "div", {"class": "ev-drawn", "data-search-exclude": ""})
+        drawn.text = AtomicString(self.md.htmlStash.store(self.page.plot(self.index)))
+        self.caption = SubElement(element, "figcaption")
+        return element
+
+    def on_add(self, block: Element) -> Element:
+        """Lead the content into the caption."""
+        del block
+        return self.caption
+
+    def on_end(self, block: Element) -> None:
+        """Add the table of numbers; take away a caption that stayed empty."""
+        if not len(self.caption) and not self.caption.text:
+            block.remove(self.caption)
+        more = SubElement(block, "div", {"class": "ev-more"})
+        more.text = AtomicString(self.md.htmlStash.store(self.page.plot_table(self.index)))
+
+
+class DiffBlock(_Shown):
+    """`/// diff`, two regions or programs side by side."""
+
+    NAME = "diff"
+
+
 class StatusBlock(_Shown):
     """`/// status`: the state of every program's evidence."""
 
@@ -102,4 +160,28 @@ class DevicesBlock(_Shown):
     NAME = "devices"
 
 
-KINDS = (CodeBlock, OutputBlock, ClaimBlock, StatusBlock, ClaimsBlock, DevicesBlock)
+class MapBlock(_Shown):
+    """`/// map`: the course with its prerequisites."""
+
+    NAME = "map"
+
+
+class DaysBlock(_Shown):
+    """`/// days`: the titles of all days."""
+
+    NAME = "days"
+
+
+KINDS = (
+    CodeBlock,
+    OutputBlock,
+    ClaimBlock,
+    StatusBlock,
+    ClaimsBlock,
+    DevicesBlock,
+    PlotBlock,
+    DiffBlock,
+    PredictBlock,
+    MapBlock,
+    DaysBlock,
+)

@@ -64,9 +64,10 @@ def table(plot: Plot, href: Href) -> str:
         for roof in plot.roofs
     ]
     corner = f'<th scope="col">{escape(plot.x)}</th>' if plot.x else "<td></td>"
+    caption = f"<caption>{escape(_axis(plot))}</caption>"
     return (
-        f'<details class="ev-data"><summary>The numbers</summary><div class="ev-scroll">'
-        f'<table class="ev-table"><caption>{escape(_axis(plot))}</caption>'
+        '<details class="ev-data"><summary>The numbers</summary>'
+        f'<div class="ev-scroll" tabindex="0"><table class="ev-table">{caption}'
         f"<thead><tr>{corner}{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         f"</div></details>"
     )

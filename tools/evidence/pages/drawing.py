@@ -1,7 +1,7 @@
 """Drawing a plot as SVG, with matplotlib.
 
-Plain data in, text out, and the same text for the same data: no date, no random
-names, text left as text. matplotlib is imported with the first drawing, which
+Plain data in, text out, and the same text for the same data: `svg` drops dates and
+random names. Text stays text. matplotlib is imported with the first drawing, which
 takes a second; `evidence check` never draws.
 """
 
@@ -29,6 +29,7 @@ _LINE = 15  # from one line of text to the next
 _GAP = 6
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1))
+_MARK = 6  # width of a dot
 _MOST_TICKS = 9
 
 
@@ -84,7 +85,6 @@ def draw(drawing: Drawing) -> str:
 
     fixed: dict[Any, Any] = {
         "svg.fonttype": "none",
-        "svg.hashsalt": "evidence",
         "font.size": _SIZE,
         "text.parse_math": False,
     }
@@ -94,8 +94,7 @@ def draw(drawing: Drawing) -> str:
         figure = Figure(figsize=size, dpi=_POINTS, frameon=False)
         (bars.paint if drawing.kind == "bar" else paint)(figure, drawing)
         stream = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(stream, format="svg", metadata=nothing)
+        figure.savefig(stream, format="svg")
     return svg.clean(stream.getvalue(), drawing.width, height)
 
 
@@ -122,6 +121,7 @@ def paint(figure: Figure, drawing: Drawing) -> None:
     axes.set_position((box[0] / drawing.width, box[1] / height,
                        box[2] / drawing.width, box[3] / height))  # fmt: skip
     _x_ticks(axes, drawing)
+    _bands(axes, drawing)
     _frame(axes, heights)
     _write(figure, 0, height - 10, _said(drawing.y, "y" in drawing.log), svg.SOFT)
     said = _said(drawing.x, "x" in drawing.log)
@@ -162,17 +162,24 @@ def _curve(axes: Axes, curve: Curve, index: int, kind: str) -> None:
     colour = svg.COLOURS[index]
     xs, ys = [dot.x for dot in curve.dots], [dot.y for dot in curve.dots]
     (line,) = axes.plot(
-        xs, ys, color=colour, marker=_MARKERS[index], markersize=6, linewidth=1.8, clip_on=False
+        xs, ys, color=colour, marker=_MARKERS[index], markersize=_MARK, linewidth=1.8, clip_on=False
     )
     line.set_markeredgewidth(0)
     if kind == "scatter":
         line.set_linestyle("none")
     elif _DASHES[index]:
         line.set_dashes(_DASHES[index])
-    for dot in curve.dots:
-        if dot.low < dot.high:
-            axes.plot([dot.x] * 2, [dot.low, dot.high], color=colour, linewidth=1.4,
-                      marker="_", markersize=8, markeredgewidth=1.4, clip_on=False)  # fmt: skip
+
+
+def _bands(axes: Axes, drawing: Drawing) -> None:
+    """Draw how far the runs of each number spread, where it is more than the mark hides."""
+    for index, curve in enumerate(drawing.curves):
+        for dot in curve.dots:
+            ends = axes.transData.transform([(dot.x, dot.low), (dot.x, dot.high)])
+            if ends[1][1] - ends[0][1] > _MARK:
+                axes.plot([dot.x] * 2, [dot.low, dot.high], color=svg.COLOURS[index],
+                          linewidth=1.4, marker="_", markersize=8, markeredgewidth=1.4,
+                          clip_on=False)  # fmt: skip
 
 
 def _limits(axes: Axes, drawing: Drawing) -> None:

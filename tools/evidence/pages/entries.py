@@ -67,12 +67,28 @@ def parts(binder: Binder, what: str, line: int) -> list[Expression]:
     names: `case-*/time`, but `online/naive` where both are names.
 
     Raises:
-        Refused: An expression cannot be read, or a name is unknown.
+        Refused: An expression cannot be read, or a name or program is unknown.
     """
     if "/" in what and " " not in what and not _is_quotient(binder, what):
         binder.names.take(what, line)
+        try:
+            binder.names.place(what)
+        except EvidenceError as error:
+            raise binder.refused("unknown-program", line, error) from None
         return [expressions.of_address(what)]
     return [binder.expression(part.strip(), line) for part in _COMMA.split(what)]
+
+
+def spelled(block: Block) -> list[str]:
+    """Return the addresses that a plot's options spell out, as written.
+
+    Raises:
+        EvidenceError: An option cannot be read.
+    """
+    whats = [entry.what for name in ("series", "ceiling") for entry in read(block, name)]
+    at = block.option("at")
+    whats += [at.text] if at is not None else []
+    return [what for what in whats if "/" in what and " " not in what]
 
 
 def _is_quotient(binder: Binder, what: str) -> bool:

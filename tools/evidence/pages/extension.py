@@ -21,7 +21,7 @@ from pymdownx.blocks import BlocksExtension
 
 from evidence.errors import EvidenceError
 from evidence.findings import failing
-from evidence.pages import blocks, host, marks
+from evidence.pages import blocks, host, marks, reading
 from evidence.pages.rendering import Rendering
 from evidence.pages.scan import BLOCKS
 
@@ -58,6 +58,7 @@ class EvidenceExtension(BlocksExtension):  # type: ignore[misc]  # the base has 
         md.registerExtension(self)
         for kind in blocks.KINDS:
             block_mgr.register(kind, {"extension": self})
+        reading.register(md, self)
         # After white space is normalised (30), before fences are taken out (25).
         md.preprocessors.register(_LookUp(md, self), "evidence", 28)
         # Above references and links; code spans hold no marks.
@@ -221,7 +222,7 @@ class _Finish(Postprocessor):
         text = marks.MARK.sub(lambda m: page.plain(int(m[1])), text)
         if not self.extension.parsed:
             return text  # a piece of it: `toc` renders each heading by itself
-        return page.banner() + page.dated(text)
+        return page.banner() + page.around(page.dated(text))
 
 
 def makeExtension(**options: Any) -> EvidenceExtension:  # noqa: N802

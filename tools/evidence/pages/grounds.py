@@ -175,6 +175,11 @@ def of(found: Shown) -> Iterator[Ground]:
     elif isinstance(found, shown.Number):
         if found.quantity is not None:
             yield Figure(found.about, found.expression, found.quantity)
+    elif isinstance(found, shown.Predict):
+        yield from of(found.number)
+    elif isinstance(found, shown.Plot | shown.Diff):
+        for part in found.parts:
+            yield from of(part)
     elif isinstance(found, shown.Claim) and any(v.comparisons for v in found.verdicts):
         yield Said(found)
 

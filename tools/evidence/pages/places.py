@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from evidence import addresses
 from evidence.errors import EvidenceError
-from evidence.pages import ids
+from evidence.pages import diffs, entries, ids
+from evidence.pages.directives import Block
 from evidence.pages.names import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from evidence.model import Program
-    from evidence.pages.library import Library
+    from evidence.pages.library import Library, PageText
     from evidence.values import Value
 
 
@@ -74,12 +75,25 @@ class Named:
         patterns: dict[str, set[str]] = {}
         for path in self._library.pages():
             try:
-                front = self._library.page(path).front
+                page = self._library.page(path)
             except EvidenceError:
                 continue  # the page's own findings say so
-            names = Names(self._library, front)
-            for name in front.values:
-                with contextlib.suppress(EvidenceError):
-                    program, address = names.place(name.name)
-                    patterns.setdefault(program.name, set()).add(address)
+            names = Names(self._library, page.front)
+            for program, address in self._of(page, names):
+                patterns.setdefault(program.name, set()).add(address)
         return patterns
+
+    def _of(self, page: PageText, names: Names) -> Iterator[tuple[Program, str]]:
+        """Yield what a page has a name for, or spells out in a block."""
+        taken = [name.name for name in page.front.values]
+        for block in page.scan.items:
+            with contextlib.suppress(EvidenceError):  # the page's own findings say so
+                if isinstance(block, Block) and block.kind == "plot":
+                    for address in entries.spelled(block):
+                        names.take(address, block.line)
+                        taken.append(address)
+                elif isinstance(block, Block) and block.kind == "diff":
+                    yield from diffs.spelled(self._library, block, names.programs)
+        for name in taken:
+            with contextlib.suppress(EvidenceError):
+                yield names.place(name)

@@ -68,7 +68,7 @@ class _Plotter:
         unit = _unit(drawn)
         _check(drawn, log)
         if "x" in log and any(point.x <= 0 for one in series for point in one.points):
-            _wrong(self._line("log"), "0 has no place on a log axis", "drop the x axis")
+            _wrong(self._line("log"), "0 has no place on a log axis", "drop the x axis from `log:`")
         return shown.Plot(
             kind, self._text("title"), self._text("x"), self._text("y"), unit, log, series, ceilings
         )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evidence.pages.entries import Entry
     from evidence.quantities import Quantity
 
+_CUT = re.compile(r"[0-9]\*|\*[0-9]")
 _DIGITS = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 
@@ -92,7 +93,7 @@ class Places:
         if self._at:
             return self._listed[index].median, digits.show(self._listed[index])
         found = _DIGITS.findall(key)
-        if len(found) != 1:
+        if len(found) != 1 or ", " in key or self._is_cut(entry):
             what = f"its wildcards stand for `{key}`" if key else "it is a single value"
             raise EvidenceError(
                 f"`{entry.what}` has no place on the x axis: {what}",
@@ -100,6 +101,12 @@ class Places:
                 fix="use a wildcard that stands for one number, or say `at:`",
             )
         return float(found[0]), digits.grouped(found[0])
+
+    def _is_cut(self, entry: Entry) -> bool:
+        """Whether a wildcard stands for a part of a number, `n-1*`."""
+        names = self._binder.names
+        parts = entries.parts(self._binder, entry.what, entry.line)
+        return any(_CUT.search(names.place(n)[1]) for part in parts for n in part.names)
 
 
 def only(binder: Binder, entry: Entry) -> shown.Number:

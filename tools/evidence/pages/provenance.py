@@ -193,6 +193,6 @@ def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> st
         return ""
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     return (
-        f'<div class="ev-scroll"><table class="ev-table"><caption>{title}</caption>'
+        f'<div class="ev-scroll" tabindex="0"><table class="ev-table"><caption>{title}</caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -9,21 +9,28 @@ import weakref
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import tostring
 
 from evidence import config, project
 from evidence.errors import EvidenceError
 from evidence.findings import failing
 from evidence.pages import (
     binder,
+    charts,
     claimlist,
+    comparison,
+    coursemap,
     dated,
     devicetabs,
+    drawings,
     explorer,
     front,
     ids,
     lines,
     listing,
     overview,
+    predict,
+    reading,
     render,
     shown,
     wholes,
@@ -32,6 +39,7 @@ from evidence.pages.bindings import Pages
 from evidence.pages.library import Library, PageText
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from xml.etree.ElementTree import Element
 
     from evidence.model import Program
@@ -99,6 +107,27 @@ class Rendering:
             return render.claim_details(found, self._finished)
         return _error(found)
 
+    def predict(self, index: int) -> str:
+        """Return the HTML of what stands under a question."""
+        found = self.item(index)
+        if not isinstance(found, shown.Predict):
+            return _error(found)
+        number = render.number(found.number, self._finished, self._finished)
+        return predict.asked(found, tostring(number, encoding="unicode"))
+
+    def plot(self, index: int) -> str:
+        """Return the HTML of a plot's drawings."""
+        found = self.item(index)
+        if not isinstance(found, shown.Plot):
+            return _error(found)
+        cache = self._library.project.root / drawings.FOLDER
+        return charts.drawn(found, f"ev~plot~{index + 1}", cache)
+
+    def plot_table(self, index: int) -> str:
+        """Return the HTML of a plot's numbers."""
+        found = self.item(index)
+        return charts.table(found, self._finished) if isinstance(found, shown.Plot) else ""
+
     def inline(self, index: int) -> Element:
         """Return the element of a number."""
         found = self.item(index)
@@ -145,15 +174,26 @@ class Rendering:
             return self._output(found)
         if isinstance(found, shown.Code):
             return self._code(found)
+        if isinstance(found, shown.Diff):
+            return comparison.figure(
+                found, self._side(found.old), self._side(found.new), self._finished
+            )
         if isinstance(found, shown.Overview):
             return self._overview(found)
         return _error(found)
+
+    def _side(self, code: shown.Code) -> comparison.Side:
+        return comparison.Side(code, self._library.text(code.program), self._full(code.program))
 
     def _overview(self, found: shown.Overview) -> str:
         if found.kind == "status":
             return overview.status(self._library, self._place)
         if found.kind == "claims":
             return claimlist.claims(self._pages, self._place)
+        if found.kind == "map":
+            return coursemap.drawing(self._library.course, self._place)
+        if found.kind == "days":
+            return coursemap.titles(self._library.course, self._place)
         return overview.devices(self._library, found.ceilings, self._place)
 
     def _place(self, page: str, anchor: str) -> str:
@@ -182,18 +222,20 @@ class Rendering:
                 page=self._shown,
                 named=self._first(ids.source(program)),
             )
-        home = self._library.source_home(program)
-        full = None
-        if home is not None:
-            # Hosts check that an anchor exists, so the link is made with a whole one.
-            line = str(found.region.first_line)
-            anchor = f"{self._library.line_anchor(program)}{line}"
-            full = self._place(home, anchor).removesuffix(line)
+        full = self._full(program)
         named = self._first(ids.region(program, found.region.name))
         first = self._first(ids.explorer(program))
         return listing.region(
             program, found.region, text=text, full=full, explorer=link, named=named, first=first
         )
+
+    def _full(self, program: Program) -> str | None:
+        """Return the link to a program's listing, up to a line's number."""
+        home = self._library.source_home(program)
+        if home is None:
+            return None
+        # Hosts check that an anchor exists: ask for that of the first line.
+        return self._place(home, f"{self._library.line_anchor(program)}1").removesuffix("1")
 
     @property
     def terms(self) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evidence.values import Value
     from evidence.verdicts import Comparison
 
+Outcome = Literal["the same", "within noise", "changed"]
 Holds = Literal["holds", "holds within noise", "fails", "not measured"]
 
 
@@ -138,13 +139,121 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
+class Predict:
+    """A question whose answer is a bound number.
+
+    Attributes:
+        number: The answer.
+        unit: What the reader's guess is in, if not in the number's own unit.
+    """
+
+    number: Number
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A number of a plot.
+
+    Attributes:
+        x: Where it lies on the x axis; of a bar, its rank.
+        at: The same as readers see it.
+        number: The number.
+    """
+
+    x: float
+    at: str
+    number: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points of a plot that belong together, from left to right."""
+
+    label: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    """A number of a plot that nothing can be above: a line across it."""
+
+    label: str
+    number: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A chart.
+
+    Attributes:
+        kind: `line`, `scatter` or `bar`.
+        title: What it is called for those who cannot see it; may be empty.
+        x: What stands along the x axis.
+        y: What stands along the y axis, without its unit.
+        unit: The unit of all its numbers.
+        log: Axes that are logarithmic, of `x` and `y`.
+        series: What is drawn, at least one.
+        roofs: Ceilings.
+    """
+
+    kind: str
+    title: str
+    x: str
+    y: str
+    unit: str
+    log: tuple[str, ...]
+    series: tuple[Series, ...]
+    roofs: tuple[Roof, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Number, ...]:
+        """Return all its numbers."""
+        points = [point.number for series in self.series for point in series.points]
+        return (*points, *(roof.number for roof in self.roofs))
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A value of two programs.
+
+    Attributes:
+        label: What readers call it.
+        old: Of the one.
+        new: Of the other.
+        outcome: What became of it; `within noise` if the bands overlap.
+        factor: New over old, as shown, if it changed and that says anything.
+    """
+
+    label: str
+    old: Number
+    new: Number
+    outcome: Outcome
+    factor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """Two regions or programs, and what changed between them."""
+
+    old: Code
+    new: Code
+    values: tuple[Compared, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Code | Number, ...]:
+        """Return its code and numbers."""
+        return (self.old, self.new, *(n for v in self.values for n in (v.old, v.new)))
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A directive that cannot be shown, with the reason."""
 
     message: str
 
 
-Shown = Code | Output | Number | Sourced | Claim | Overview | Failed
+Shown = Code | Output | Number | Sourced | Claim | Overview | Plot | Diff | Predict | Failed
 
 
 @dataclass(frozen=True, slots=True)

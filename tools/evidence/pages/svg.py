@@ -1,8 +1,9 @@
 """Making matplotlib's SVG small, and its colours those of the style sheet.
 
 What matplotlib writes is a tree of groups, named and with definitions apart,
-made for editing. A page needs the shapes and the text in the order in which
-they are painted, and nothing that could clash with another drawing's names.
+made for editing, with the day on which it was written. A page needs the shapes
+and the text in the order in which they are painted, and nothing that could
+clash with another drawing's names.
 """
 
 from __future__ import annotations
@@ -88,8 +89,6 @@ def _attributes(style: dict[str, str]) -> str:
 
 
 def _path(d: str, style: dict[str, str], transform: str = "") -> str:
-    if style.get("fill") == "none" and "stroke" not in style:
-        return ""
     place = f' transform="{_short(transform)}"' if transform else ""
     shape = _SPACE.sub(" ", _short(d)).strip()
     return f'<path d="{shape}"{place}{_attributes(style)}/>'
