@@ -270,7 +270,10 @@ def test_readme_is_generated_and_compared(fresh, capsys):
     assert "```sh\nnvcc -O3 -std=c++17 -arch=native -o add add.cu\n./add\n```" in text
     assert "What it did on NVIDIA H200 (driver 580.1, nvcc 13.0.88, 2026-12-01):" in text
     assert "  time (ms)   1.25" in text
-    assert run(fresh, "readme", capsys=capsys)[1] == "every README and every page of sources is as it should be\n"
+    assert (
+        run(fresh, "readme", capsys=capsys)[1]
+        == "every README and every page of sources is as it should be\n"
+    )
     (fresh.root / path).write_text(text.replace("1.25", "1.24"), encoding="utf-8")
     findings = check.run(fresh.load(), pages=False).findings
     assert [(f.code, f.path) for f in findings] == [("readme", path)]

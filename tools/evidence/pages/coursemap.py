@@ -36,7 +36,8 @@ def drawing(course: Course, link: Link) -> str:
             f'<ol role="list">{cells}</ol></li>'
         )
     return (
-        f'<div class="ev-map" data-search-exclude="" style="--columns:{columns};--narrow:{NARROW}">{_count(course)}'
+        '<div class="ev-map" data-search-exclude="" '
+        f'style="--columns:{columns};--narrow:{NARROW}">{_count(course)}'
         f'<ol class="ev-map-grid" role="list">{"".join(rows)}</ol></div>'
     )
 
