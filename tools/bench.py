@@ -139,7 +139,10 @@ def generate(root: Path, count: int, *, pages: bool = True) -> None:
         stem = f"p{number:04d}"
         folder = root / f"kernels/{number:04d}-day"
         folder.mkdir(parents=True)
-        (folder / f"{stem}.cu").write_text(source(number, stem), encoding="utf-8")
+        text = source(number, stem)
+        if not pages:  # nothing shows the region
+            text = "\n".join(line for line in text.split("\n") if "snippet" not in line)
+        (folder / f"{stem}.cu").write_text(text, encoding="utf-8")
         if pages:
             page = PAGE_TEXT.format(number=number, stem=stem)
             (root / f"docs/days/{number:04d}-day.md").write_text(page, encoding="utf-8")
