@@ -6,6 +6,7 @@ because a check that looked at nothing must not pass.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,7 +89,7 @@ def devices_of(program: Program, primary: str) -> list[str]:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in folder.iterdir())
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names only, several times faster
     except OSError:
         return []
 

@@ -6,6 +6,7 @@ failed; 2 the command itself could not be carried out.
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -71,6 +72,9 @@ def group(ctx: click.Context, project: Path | None) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
+    # Thousands of records are read and kept; looking through them again and
+    # again for cycles, of which they have none, is a fifth of `check`'s time.
+    gc.set_threshold(200_000, 20, 50)
     try:
         status = group.main(
             args=None if arguments is None else list(arguments),

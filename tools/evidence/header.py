@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # A header ends where code begins; nobody writes one longer than this.
 _HEADER_LINES = 200
 _LINE = re.compile(r"^\s*(?://+|/?\*+|#+)?\s*(Build|Run):[ \t]*(.*?)\s*(?:\*/)?\s*$")
+_QUOTES = re.compile(r"[\"'\\#]|[^\x20-\x7e\t]")
 _SHELL = re.compile(r"[;&|<>`$(){}*?!~\n]")
 # Options that would make the compiler write, read or load outside its task.
 _FORBIDDEN = ("-fplugin", "--compiler-bindir", "-ccbin", "--options-file", "-optf", "@")
@@ -41,7 +42,10 @@ def parse(text: str, relative: str, language: Language) -> tuple[Command | None,
     """
     found: dict[str, Command] = {}
     for number, line in enumerate(text.split("\n", _HEADER_LINES)[:_HEADER_LINES], 1):
-        match = _LINE.match(line) if ":" in line else None
+        # Two plain searches are several times faster than the expression.
+        if "Build:" not in line and "Run:" not in line:
+            continue
+        match = _LINE.match(line)
         if match is None:
             continue
         name, rest = match.group(1), match.group(2)
@@ -80,7 +84,8 @@ def _need(found: dict[str, Command], name: str, relative: str, example: str) -> 
 
 def _words(name: str, rest: str, relative: str, number: int) -> tuple[str, ...]:
     try:
-        words = tuple(shlex.split(rest))
+        # Without quotes, escapes and comments a shell splits at white space.
+        words = tuple(shlex.split(rest) if _QUOTES.search(rest) else rest.split())
     except ValueError as error:
         raise SourceError(
             f"{name}: line cannot be split into words: {error}",

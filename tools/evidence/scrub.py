@@ -59,9 +59,8 @@ _LEAKS = re.compile(
 # Every leak holds one of these; looking for them first makes the usual case,
 # a record without any, a hundred times faster.
 _HINTS = (
-    "/home/", "/Users/", "/root/", "/tmp/", "/var/", "\\Users\\",  # noqa: S108
-    "PRIVATE KEY", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "hf_", "sk-",
-    "xox",
+    "/home/", "Users", "/root/", "/tmp/", "/var/", "PRIVATE KEY",  # noqa: S108
+    "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "AKIA", "hf_", "sk-", "xox",
 )  # fmt: skip
 
 

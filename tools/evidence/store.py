@@ -114,18 +114,20 @@ def parse(data: bytes, shown: str, path: Path | None = None) -> Record:
         text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise RecordError(f"not UTF-8 at byte {error.start}", path=shown, fix=again) from None
-    conflict = _CONFLICT.search(text)
-    if conflict:
-        line = text.count("\n", 0, conflict.start()) + 1
-        raise RecordError(
-            f"has a merge conflict marker {conflict.group().strip()!r}",
-            path=shown,
-            line=line,
-            fix=f"take one side whole (git checkout --ours or --theirs), or {again}",
-        )
     try:
         document = json.loads(text)
     except ValueError as error:
+        # No sound JSON has a marker at the beginning of a line, so they are
+        # looked for only here.
+        conflict = _CONFLICT.search(text)
+        if conflict:
+            line = text.count("\n", 0, conflict.start()) + 1
+            raise RecordError(
+                f"has a merge conflict marker {conflict.group().strip()!r}",
+                path=shown,
+                line=line,
+                fix=f"take one side whole (git checkout --ours or --theirs), or {again}",
+            ) from None
         line = getattr(error, "lineno", 1)
         if not text.endswith("}\n"):
             raise RecordError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -181,6 +182,7 @@ def line_of(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 2  # the dashes are line 1
 
 
+@functools.cache
 def _close(key: str) -> str:
     if key in _KEYS:
         return ""
