@@ -71,13 +71,14 @@ struct Size {
     int longLaunches;
 };
 
-// None but the first is a multiple of anything. 70001 is 274 blocks: the paths
-// that loop then have several blocks, too.
+// No size is a multiple of a warp. 8191 is one block on the paths that loop, and
+// makes it loop; 70001 is several blocks.
 constexpr Size kSizes[] = {
     {1, true, 0, 0},         {31, true, 0, 0},
     {33, true, 0, 0},        {255, true, 0, 0},
-    {257, true, 0, 0},       {70001, true, 0, 0},
-    {(1 << 20) + 3, false, 20, 120}, {(1 << 28) + 3, false, 2, 8},
+    {257, true, 0, 0},       {8191, true, 0, 0},
+    {70001, true, 0, 0},     {(1 << 20) + 3, false, 20, 120},
+    {(1 << 28) + 3, false, 2, 8},
 };
 constexpr size_t kLargest = (1 << 28) + 3;
 
