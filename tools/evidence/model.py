@@ -76,7 +76,8 @@ class Plan:
     """What `evidence.toml` beside a program says; all of it has defaults.
 
     `allow_nan` is for programs that show a NaN on purpose; in all others one
-    in the output is a failure.
+    in the output is a failure. `grade` is for starters: the identifiers that a
+    right answer must contain.
     """
 
     runs: int = 5
@@ -92,6 +93,7 @@ class Plan:
     expect: Expectation = field(default_factory=Expectation)
     values: tuple[tuple[str, str], ...] = ()
     allow_nan: bool = False
+    grade: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

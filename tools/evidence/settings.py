@@ -142,6 +142,7 @@ class _Reader:
             mutants=self.mutants(),
             expect=self.expectation(),
             values=self.values(),
+            grade=self.words("grade"),
             allow_nan=self.take("allow_nan", False, lambda v: isinstance(v, bool), "true or false"),
         )
         self.finish()

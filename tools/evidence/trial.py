@@ -187,19 +187,27 @@ def _sanitize(it: Subject, request: Request, say: Say) -> dict[str, Sanitized]:
         # What a program is there to show is not left out.
         if request.sanitize or tool == it.program.plan.expect.tool:
             say(tool)
-            found[tool] = _sanitized(it, tool)
+            found[tool] = sanitized(it, tool)
         else:
             found[tool] = sanitizer.Sanitized("not-requested")
     return found
 
 
-def _sanitized(it: Subject, tool: str) -> Sanitized:
+def sanitized(it: Subject, tool: str, *, expected_exit: int | None = None) -> Sanitized:
+    """Run a subject's reduced size under a sanitizer.
+
+    Args:
+        it: The program.
+        tool: Such as `memcheck`.
+        expected_exit: How it must end; as its plan says by default.
+    """
     path = it.machine.sanitizer
     if path is None:
         return sanitizer.unavailable(f"{sanitizer.TOOL} is not on this machine")
     words = it.quick()
     run = it.run(sanitizer.command(path, tool, words), it.program.plan.sanitizer_timeout)
-    return sanitizer.judge(tool, words, run, it.expected_exit)
+    status = it.expected_exit if expected_exit is None else expected_exit
+    return sanitizer.judge(tool, words, run, status)
 
 
 def _profile(it: Subject, say: Say) -> tuple[Profiled, tuple[str, ...]]:
@@ -266,7 +274,7 @@ def _try(it: Subject, mutant: Mutant, timeout: float, checked: Mapping[str, Sani
         if known is not None and known.status not in ("clean", "not-requested"):
             missing = known.reason or f"{tool} reports errors without the mutation too"
             continue
-        found = _sanitized(it, tool)
+        found = sanitized(it, tool)
         if found.status == "errors":
             return mutants.Verdict("rejected", tool, verdict.exit_status, found.output[-12:])
         if found.status == "timeout":
