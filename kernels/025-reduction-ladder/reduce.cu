@@ -71,8 +71,8 @@ struct Size {
     int longLaunches;
 };
 
-// No size is a multiple of a warp. 8191 is one block on the paths that loop, and
-// makes it loop; 70001 is several blocks.
+// No size is a multiple of a warp. On the paths that loop, 8191 is one block and
+// makes it loop; 70001 is several.
 constexpr Size kSizes[] = {
     {1, true, 0, 0},         {31, true, 0, 0},
     {33, true, 0, 0},        {255, true, 0, 0},
