@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Day 44, a solution of the exercise: a graph of two kernels a round. Each of 40
-// rounds rotates n points by a small angle, x and y by two kernels of which the
-// second needs the first. What is launched into the stream while it is captured
-// does not run; it becomes a node of the graph, behind the one before it.
+// Day 44, a solution of the exercise: a graph with two kernels a round. Each of
+// 40 rounds rotates n points by a small angle, x and y by two kernels of which
+// the second needs the first. What is launched while the stream is captured
+// does not run; it becomes a node of the graph, behind the one before.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o solution solution.cu
 // Run: ./solution
