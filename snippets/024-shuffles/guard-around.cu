@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Day 24: a guard in the wrong place. 20 numbers are to be added up by one
-// warp. The guard sends the 12 spare lanes away before the shuffles, whose
-// mask says that all 32 take part. What a lane reads from one that is not
-// there is undefined: the result may even be right today.
+// Day 24: a guard in the wrong place that appears to work. 20 numbers are to be
+// added up by one warp. The guard sends the 12 spare lanes away before the
+// shuffles, whose mask says that all 32 take part. What a lane reads from one
+// that is not there is undefined: nothing says that it is a zero.
 //
 // The second kernel has the guard around the load only. Spare lanes bring a
-// zero and stay for the shuffles.
+// zero and stay for the shuffles. The other snippet, loop-tail, has the first
+// kernel's mistake where it is usually made.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o guard-around guard-around.cu
 // Run: ./guard-around
