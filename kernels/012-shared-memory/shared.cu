@@ -227,12 +227,13 @@ struct Failure {
     double want = 0.0;
 };
 
-// Sorts one vector on one path. Returns how many elements had to change.
-static size_t runPath(int path, const Case &input, const std::vector<float> &x,
+// Sorts one vector on one path. Returns how many places are wrong, those of the
+// canary included.
+static size_t runPath(int path, const Case &input,
                       const std::vector<float> &want, const Buffers &b,
                       Failure *failure)
 {
-    const size_t n = x.size();
+    const size_t n = want.size();
     std::vector<float> got(n + kCanary);
     CUDA_CHECK(cudaMemset(b.d_y, 0xff, n * sizeof(float)));  // all NaN
     CUDA_CHECK(cudaMemset(b.d_y + n, kCanaryByte, kCanary * sizeof(float)));
@@ -241,13 +242,11 @@ static size_t runPath(int path, const Case &input, const std::vector<float> &x,
     CUDA_CHECK(cudaMemcpy(got.data(), b.d_y, got.size() * sizeof(float),
                           cudaMemcpyDeviceToHost));
 
-    size_t moved = 0;
     Failure found = {nullptr, kNames[path], input.name, n, 0, 0, 0.0, 0.0};
     for (size_t i = 0; i < n + kCanary; ++i) {
         unsigned int bits = 0;
         std::memcpy(&bits, &got[i], sizeof(bits));
         const bool right = i < n ? got[i] == want[i] : bits == kCanaryBits;
-        moved += i < n && want[i] != x[i] ? 1 : 0;
         if (!right && found.count++ == 0) {
             found.what = i < n ? "the sorted tile" : "the canary";
             found.index = i;
@@ -255,36 +254,39 @@ static size_t runPath(int path, const Case &input, const std::vector<float> &x,
             found.want = i < n ? want[i] : -1.0;
         }
     }
-    std::printf("  n = %-7zu  %-6s  %8zu  %5zu\n", n, kNames[path], moved,
-                found.count);
-    if (found.count > 0) {
+    if (found.count > 0 && failure->what == nullptr) {
         *failure = found;
     }
-    return moved;
+    return found.count;
 }
 
-// Both paths at each size. Returns how many cases passed.
+// Both paths at each size. Returns how many sizes passed.
 static int runCase(const Case &input, int sizes, const Buffers &b,
                    Failure *failure)
 {
     int passed = 0;
-    size_t moved = 0;
+    size_t allMoved = 0;
     std::printf("\ncase %s: %s\n", input.name, input.about);
-    std::printf("  %-11s  %-6s  %8s  %5s\n", "size", "path", "to move",
-                "wrong");
+    std::printf("  %-11s  %8s  %12s  %12s\n", "size", "to move",
+                "wrong global", "wrong shared");
     for (int s = 0; s < sizes && failure->what == nullptr; ++s) {
-        const std::vector<float> x = inputOf(input, kSizes[s]);
+        const size_t n = kSizes[s];
+        const std::vector<float> x = inputOf(input, n);
         const std::vector<float> want = sortedTiles(x);
-        CUDA_CHECK(cudaMemcpy(b.d_x, x.data(), x.size() * sizeof(float),
-                              cudaMemcpyHostToDevice));
-        for (int path = 0; path < kPathCount; ++path) {
-            if (failure->what == nullptr) {
-                moved += runPath(path, input, x, want, b, failure);
-                passed += failure->what == nullptr ? 1 : 0;
-            }
+        size_t moved = 0;
+        for (size_t i = 0; i < n; ++i) {
+            moved += x[i] == want[i] ? 0 : 1;
         }
+        CUDA_CHECK(cudaMemcpy(b.d_x, x.data(), n * sizeof(float),
+                              cudaMemcpyHostToDevice));
+        const size_t global = runPath(kGlobal, input, want, b, failure);
+        const size_t shared = runPath(kShared, input, want, b, failure);
+        std::printf("  n = %-7zu  %8zu  %12zu  %12zu\n", n, moved, global,
+                    shared);
+        allMoved += moved;
+        passed += failure->what == nullptr ? 1 : 0;
     }
-    if (failure->what == nullptr && moved == 0) {
+    if (failure->what == nullptr && allMoved == 0) {
         failure->what = "an input that is sorted already";
         failure->input = input.name;
     }
