@@ -6,8 +6,11 @@
 // Without a barrier between them, a store of one thread and a load of another
 // are in a race, and the order in which they happen is nobody's decision. So
 // the numbers below may differ from run to run, and a row of zeros proves
-// nothing. racecheck watches the accesses themselves: it reports a race whether
-// or not the result suffered from it.
+// nothing. The last row shows that: there, each thread waits for a fixed time
+// where it should meet the others.
+//
+// racecheck watches the accesses themselves: it reports a race whether or not
+// the result suffered from it.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o racing racing.cu
 // Run: ./racing
@@ -35,22 +38,36 @@
 constexpr unsigned int kThreads = 256;    // threads in a block, and its tile
 constexpr unsigned int kTiles = 4096;     // more than run at a time
 constexpr unsigned int kQuickTiles = 16;  // under sanitizers
+constexpr long long kWait = 50000;        // cycles, far more than a load takes
 constexpr size_t kPeriod = 10007;         // a prime: no two tiles are alike
 constexpr size_t kStep = 7919;
 
-// y = x with every tile sorted, or not, as barrier kMissing is not there.
+// Waits for kWait cycles, alone.
+__device__ void waitAlone()
+{
+    const long long start = clock64();
+    while (clock64() - start < kWait) {
+    }
+}
+
+// y = x with every tile sorted, or not, as barrier kMissing is not there; with
+// kMissing 4, a fixed wait stands in for the first barrier. The tile has a
+// place more than elements: a thread that counts while elements change can
+// count 256.
 // Memory: as sortShared.
 // Launch assumption: one block of 256 threads per tile, and no ragged one.
 template <int kMissing>
 __global__ void sortRacing(const float *__restrict__ x, float *__restrict__ y)
 {
-    __shared__ float tile[kThreads];
+    __shared__ float tile[kThreads + 1];
     const unsigned int tid = threadIdx.x;
     const size_t first = static_cast<size_t>(blockIdx.x) * kThreads;
     // snippet: racing
     const float mine = x[first + tid];
     tile[tid] = mine;
-    if (kMissing != 1) {
+    if (kMissing == 4) {
+        waitAlone();
+    } else if (kMissing != 1) {
         __syncthreads();
     }
     unsigned int place = 0;
@@ -79,6 +96,7 @@ constexpr Variant kVariants[] = {
     {"barrier 1", sortRacing<1>},
     {"barrier 2", sortRacing<2>},
     {"barrier 3", sortRacing<3>},
+    {"1, a wait", sortRacing<4>},
 };
 
 int main(int argc, char **argv)
