@@ -320,7 +320,7 @@ static int judgeTimers(const Buffers &b, Failure *failure)
     int passed = 0;
     std::printf("\njudge: a kernel that spins for a known time, every way\n");
     std::printf("  %-20s  %10s  %9s  %10s  %10s\n", "way", "short (ms)",
-                "long (ms)", "apart (ms)", "apart (%)");
+                "long (ms)", "apart (ms)", "share (%)");
     for (int i = 0; i < kWays && failure->what == nullptr; ++i) {
         const Way way = static_cast<Way>(i);
         const Spread shorter =
@@ -512,6 +512,10 @@ int main(int argc, char **argv)
         passed += judgeTimers(b, &failure);
     }
     if (failure.what == nullptr && !quick) {
+        std::printf("\nbytes: counted, read and written\n");
+        std::printf("  short kernel      %zu B\n", 2 * sizeof(float) * kShort);
+        std::printf("  long kernel       %zu B\n", 2 * sizeof(float) * kLong);
+        std::printf("  L2 cache          %d B\n", device.l2CacheSize);
         timeWays("ways empty: a kernel that does nothing", {0, 0}, kShortGraph,
                  kLongGraph, b);
         timeWays("ways short: the scaling of an array in the L2", {kShort, 0},
