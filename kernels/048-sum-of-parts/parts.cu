@@ -102,6 +102,7 @@ constexpr int kEmptyShort = 100;  // the empty kernel is all jitter, so its
 constexpr int kEmptyLong = 1100;  // graphs are long
 
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kGiga = 1e9;
 
 static_assert(kThreads % kWarp == 0, "a block is whole warps");
 static_assert(kSizes[0].n % kWarp != 0, "the first size is ragged");
@@ -481,6 +482,9 @@ static void timeCase(const Size &size, const Buffers &b, cudaStream_t stream)
     std::printf("  sum in place           %.5f ms\n", sumInPlace);
     std::printf("  alone over region      %.3fx\n", sumAlone / region);
     std::printf("  in place over region   %.3fx\n", sumInPlace / region);
+    std::printf("  rate of the region     %.1f GB/s\n",
+                6.0 * sizeof(float) * static_cast<double>(size.n) /
+                    (region * 1e-3) / kGiga);
 }
 
 // Sends one input down the path, judges y, and times if it is right.
