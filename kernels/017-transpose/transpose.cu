@@ -8,11 +8,14 @@
 // write far apart. tile: a block collects 32 x 32 elements in shared memory and
 // writes them by rows as well. padded: the tile's rows are 33 words apart, so
 // that reading a column of it meets 32 banks (day 15). wide: 64 x 64 elements
-// per block and 16 bytes per access, with four times as many bytes on their way
-// from each thread; it needs row and column counts that are multiples of four.
+// per block and 16 bytes per access, four of them on their way from a thread;
+// row and column counts must be multiples of four. turned: the same, but
+// blocks that start one after the other lie below each other in the input, and
+// so side by side in the output.
 //
 // Prediction, written before the run: naive reaches a third of the copy's rate,
-// tile half, padded three quarters, wide nine tenths.
+// tile half, padded three quarters, wide nine tenths. The last step was found
+// by trying several tiles and orders; nothing was predicted for it.
 //
 // Elements are bits, all different: element i of the input is i + 1. One judge,
 // a kernel, counts the elements whose bits are not those that belong there; it
@@ -52,7 +55,9 @@ constexpr unsigned int kWide = 64;             // rows and columns
 constexpr unsigned int kWidePitch = kWide + 1;
 constexpr unsigned int kVector = 4;            // elements of a uint4
 constexpr unsigned int kAcross = 8;            // lanes along a row: 128 bytes
-constexpr unsigned int kDown = kWarp / kAcross;
+constexpr unsigned int kDown = kThreads / kAcross;   // rows of a block at once
+constexpr unsigned int kQuads = kWide / (kVector * kAcross);
+constexpr unsigned int kLoads = kWide * kWide / (kVector * kThreads);
 
 // --- Cases ------------------------------------------------------------------
 
@@ -62,27 +67,43 @@ struct Size {
     bool timed;
 };
 
-// Less than a tile; ragged on both sides; ragged, in multiples of four; the
-// timed ones, 1 GiB each.
+// Less than a tile; ragged on both sides; ragged, in multiples of four. Then
+// the timed ones, 1 GiB each: square; rows of whole lines of 128 bytes; rows
+// that begin anywhere in a line, and tiles that stick out.
 constexpr Size kSizes[] = {
     {3, 5, false},        {37, 70, false},      {100, 68, false},
-    {1001, 517, false},   {16384, 16384, true}, {16000, 16776, true},
+    {1001, 517, false},   {16384, 16384, true}, {16000, 16768, true},
+    {16000, 16776, true},
 };
-constexpr size_t kQuickLargest = 100;  // rows
+constexpr size_t kMost = size_t{16384} * 16384;  // elements of any of them
+constexpr size_t kQuickLargest = 100;            // rows
+constexpr unsigned int kJudges = 1024;           // blocks, for any size
 
 // --- Timing -----------------------------------------------------------------
 
-constexpr int kRepeats = 9;       // odd: the median is one of the samples
+constexpr int kRepeats = 7;       // odd: the median is one of the samples
 constexpr int kWarmupRounds = 1;  // of all paths, before the first sample
 constexpr int kLaunches = 3;      // between two events; one more before them
 constexpr double kGiga = 1e9;
 
+constexpr bool sizesFit()
+{
+    for (const Size &size : kSizes) {
+        if (size.rows * size.cols > kMost) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static_assert(sizesFit(), "one pair of buffers serves all sizes");
+static_assert(kMost < 0xffffffffu, "no element has the bits of a cleared one");
 static_assert(kThreads % kWarp == 0 && kTile % kStep == 0,
               "blocks are whole warps, and every thread has as many rows");
-static_assert(kWide % kDown == 0 && kWide % (kVector * kAcross) == 0,
-              "a warp's accesses cover the wide tile");
-static_assert(kTile * kPitch * 4 <= 48 * 1024 &&
-                  kWide * kWidePitch * 4 <= 48 * 1024,
+static_assert(kWide % kDown == 0 && kWide / kDown * kQuads == kLoads,
+              "the loads of a block cover the wide tile");
+static_assert((kTile * kPitch) * 4 <= 48 * 1024 &&
+                  (kWide * kWidePitch) * 4 <= 48 * 1024,
               "static shared memory ends at 48 KiB");
 
 // --- Kernels ----------------------------------------------------------------
@@ -99,19 +120,19 @@ __global__ void fillNumbers(unsigned int *__restrict__ x, size_t count)
     }
 }
 
-// Counts the elements that are not the transposed input's, or with `turned`
+// Counts the elements that are not the transposed input's, or with `moved`
 // false, the input's.
 // Memory: a warp reads 32 neighbouring elements.
 // Launch assumption: any.
 __global__ void countWrong(const unsigned int *__restrict__ got, size_t rows,
-                           size_t cols, bool turned,
+                           size_t cols, bool moved,
                            unsigned long long *__restrict__ wrong)
 {
     const size_t step = static_cast<size_t>(gridDim.x) * blockDim.x;
     unsigned long long mine = 0;
     for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
          i < rows * cols; i += step) {
-        const size_t from = turned ? i % rows * cols + i / rows : i;
+        const size_t from = moved ? i % rows * cols + i / rows : i;
         mine += got[i] == static_cast<unsigned int>(from + 1) ? 0 : 1;
     }
     if (mine > 0) {
@@ -182,72 +203,86 @@ __global__ void tiled(const unsigned int *__restrict__ in,
     // end snippet
 }
 
-// Through a tile of kSide x kSide elements, 16 bytes at a time.
+// Through a tile of 64 x 64 elements, 16 bytes at a time: what wide and turned
+// have in common.
 // Memory: a warp reads, and writes, 128 neighbouring bytes of each of four
-// rows. What was read is stored word by word; a warp's 32 words lie at
-// row + 4 * quad + constant modulo 32, with four rows and eight quads: 32
-// banks. The words it reads back lie in 32 banks for the same reason.
-// Launch assumption: a grid that covers `in` by its tiles; rows and cols
-// multiples of four, so that a uint4 is all in or all out.
-template <unsigned int kSide, unsigned int kWarps, unsigned int kGroup>
-__global__ void wide(const unsigned int *__restrict__ in,
-                     unsigned int *__restrict__ out, size_t rows, size_t cols)
+// rows; four loads are on their way before the first is waited for. What was
+// read is stored word by word: a warp's 32 words lie in banks row + 4 * quad +
+// constant, modulo 32, with four rows and eight quads. That is 32 banks, and
+// what is read back lies in 32 banks for the same reason.
+// Launch assumption: block (32, 8); rows and cols multiples of four, so that a
+// uint4 is all in or all out. No thread leaves early: a barrier follows.
+__device__ void moveWide(const unsigned int *__restrict__ in,
+                         unsigned int *__restrict__ out, size_t rows,
+                         size_t cols, size_t firstRow, size_t firstCol)
 {
-    extern __shared__ unsigned int tile[];
-    constexpr unsigned int kSidePitch = kSide + 1;
-    constexpr unsigned int kQuads = kSide / (kVector * kAcross);
+    __shared__ unsigned int tile[kWide][kWidePitch];
     const unsigned int tid = threadIdx.y * kTile + threadIdx.x;
-    const unsigned int quad = tid % kAcross;
-    const unsigned int down = tid / kAcross;
-    constexpr unsigned int kEvery = kWarps * kDown;
 
-    // Blocks in bands of kGroup tile rows.
-    const unsigned int id = blockIdx.y * gridDim.x + blockIdx.x;
-    const unsigned int band = id / (kGroup * gridDim.x);
-    const unsigned int height = min(kGroup, gridDim.y - band * kGroup);
-    const unsigned int within = id - band * kGroup * gridDim.x;
-    const unsigned int by = band * kGroup + within % height;
-    const unsigned int bx = within / height;
-
-    const size_t firstRow = static_cast<size_t>(by) * kSide;
-    const size_t firstCol = static_cast<size_t>(bx) * kSide;
-    constexpr unsigned int kLoads = kSide * kQuads / kEvery;
-    uint4 v[kLoads];
+    // snippet: wide-load
+    uint4 four[kLoads];
 #pragma unroll
     for (unsigned int i = 0; i < kLoads; ++i) {
-        const unsigned int r = down + i / kQuads * kEvery;
-        const unsigned int c = kVector * (quad + i % kQuads * kAcross);
-        v[i] = make_uint4(0, 0, 0, 0);
+        const unsigned int r = tid / kAcross + i / kQuads * kDown;
+        const unsigned int c = kVector * (tid % kAcross + i % kQuads * kAcross);
+        four[i] = make_uint4(0, 0, 0, 0);
         if (firstRow + r < rows && firstCol + c < cols) {
-            v[i] = *reinterpret_cast<const uint4 *>(
+            four[i] = *reinterpret_cast<const uint4 *>(
                 &in[(firstRow + r) * cols + firstCol + c]);
         }
     }
+    // end snippet
 #pragma unroll
     for (unsigned int i = 0; i < kLoads; ++i) {
-        const unsigned int r = down + i / kQuads * kEvery;
-        const unsigned int c = kVector * (quad + i % kQuads * kAcross);
-        tile[r * kSidePitch + c] = v[i].x;
-        tile[r * kSidePitch + c + 1] = v[i].y;
-        tile[r * kSidePitch + c + 2] = v[i].z;
-        tile[r * kSidePitch + c + 3] = v[i].w;
+        const unsigned int r = tid / kAcross + i / kQuads * kDown;
+        const unsigned int c = kVector * (tid % kAcross + i % kQuads * kAcross);
+        tile[r][c] = four[i].x;
+        tile[r][c + 1] = four[i].y;
+        tile[r][c + 2] = four[i].z;
+        tile[r][c + 3] = four[i].w;
     }
     __syncthreads();  // the wide tile is there
+
+    // snippet: wide-store
 #pragma unroll
-    for (unsigned int c = down; c < kSide; c += kEvery) {
-#pragma unroll
-        for (unsigned int k = 0; k < kQuads; ++k) {
-            const unsigned int r = kVector * (quad + k * kAcross);
-            if (firstCol + c < cols && firstRow + r < rows) {
-                *reinterpret_cast<uint4 *>(
-                    &out[(firstCol + c) * rows + firstRow + r]) =
-                    make_uint4(tile[r * kSidePitch + c],
-                               tile[(r + 1) * kSidePitch + c],
-                               tile[(r + 2) * kSidePitch + c],
-                               tile[(r + 3) * kSidePitch + c]);
-            }
+    for (unsigned int i = 0; i < kLoads; ++i) {
+        const unsigned int c = tid / kAcross + i / kQuads * kDown;
+        const unsigned int r = kVector * (tid % kAcross + i % kQuads * kAcross);
+        if (firstCol + c < cols && firstRow + r < rows) {
+            *reinterpret_cast<uint4 *>(
+                &out[(firstCol + c) * rows + firstRow + r]) =
+                make_uint4(tile[r][c], tile[r + 1][c], tile[r + 2][c],
+                           tile[r + 3][c]);
         }
     }
+    // end snippet
+}
+
+// Blocks in the order of the input: the next one lies to the right.
+// Memory: as moveWide.
+// Launch assumption: as moveWide; a grid that covers `in` by its tiles.
+__global__ void wide(const unsigned int *__restrict__ in,
+                     unsigned int *__restrict__ out, size_t rows, size_t cols)
+{
+    // snippet: order
+    const size_t firstRow = static_cast<size_t>(blockIdx.y) * kWide;
+    const size_t firstCol = static_cast<size_t>(blockIdx.x) * kWide;
+    // end snippet
+    moveWide(in, out, rows, cols, firstRow, firstCol);
+}
+
+// Blocks in the order of the output: the next one lies below.
+// Memory: as moveWide.
+// Launch assumption: as moveWide; a grid that covers `out` by its tiles.
+__global__ void turned(const unsigned int *__restrict__ in,
+                       unsigned int *__restrict__ out, size_t rows,
+                       size_t cols)
+{
+    // snippet: turned-order
+    const size_t firstRow = static_cast<size_t>(blockIdx.x) * kWide;
+    const size_t firstCol = static_cast<size_t>(blockIdx.y) * kWide;
+    // end snippet
+    moveWide(in, out, rows, cols, firstRow, firstCol);
 }
 
 // --- Paths ------------------------------------------------------------------
@@ -257,38 +292,20 @@ using Kernel = void (*)(const unsigned int *, unsigned int *, size_t, size_t);
 struct Path {
     const char *name;
     Kernel kernel;
-    unsigned int side;     // of the tile that a block has
-    unsigned int threads;
-    bool fours;            // needs multiples of four
-    size_t shared;         // dynamic
+    unsigned int side;  // of the tile that a block has
+    bool fours;         // needs multiples of four
 };
 
-constexpr size_t sharedOf(unsigned int side)
-{
-    return static_cast<size_t>(side) * (side + 1) * 4;
-}
+enum { kCopy, kNaive, kTileOnly, kPadded, kWideOnly, kTurned, kPathCount };
 
-constexpr Path kPaths[] = {
-    {"copy", copy, 32, 256, true, 0},
-    {"naive", naive, 32, 256, false, 0},
-    {"tile", tiled<kTile>, 32, 256, false, 0},
-    {"padded", tiled<kPitch>, 32, 256, false, 0},
-    {"wide32", wide<32, 2, 1>, 32, 64, true, sharedOf(32)},
-    {"wide32b", wide<32, 4, 1>, 32, 128, true, sharedOf(32)},
-    {"wide64", wide<64, 8, 1>, 64, 256, true, sharedOf(64)},
-    {"wide64b", wide<64, 16, 1>, 64, 512, true, sharedOf(64)},
-    {"wide64g8", wide<64, 8, 8>, 64, 256, true, sharedOf(64)},
-    {"wide64g32", wide<64, 8, 32>, 64, 256, true, sharedOf(64)},
-    {"wide64bg8", wide<64, 16, 8>, 64, 512, true, sharedOf(64)},
-    {"wide64all", wide<64, 8, 100000>, 64, 256, true, sharedOf(64)},
-    {"wide128", wide<128, 16, 1>, 128, 512, true, sharedOf(128)},
-    {"wide128b", wide<128, 32, 1>, 128, 1024, true, sharedOf(128)},
-    {"wide128g8", wide<128, 16, 8>, 128, 512, true, sharedOf(128)},
-    {"wide96", wide<96, 12, 1>, 96, 384, true, sharedOf(96)},
-    {"wide96g8", wide<96, 12, 8>, 96, 384, true, sharedOf(96)},
+constexpr Path kPaths[kPathCount] = {
+    {"copy", copy, kTile, true},
+    {"naive", naive, kTile, false},
+    {"tile", tiled<kTile>, kTile, false},
+    {"padded", tiled<kPitch>, kTile, false},
+    {"wide", wide, kWide, true},
+    {"turned", turned, kWide, true},
 };
-constexpr size_t kPathCount = sizeof(kPaths) / sizeof(kPaths[0]);
-constexpr size_t kCopy = 0;
 
 static bool takes(const Path &path, const Size &size)
 {
@@ -296,14 +313,17 @@ static bool takes(const Path &path, const Size &size)
            (size.rows % kVector == 0 && size.cols % kVector == 0);
 }
 
-static void launch(const Path &path, const Size &size,
-                   const unsigned int *d_in, unsigned int *d_out)
+static void launch(size_t p, const Size &size, const unsigned int *d_in,
+                   unsigned int *d_out)
 {
-    const dim3 grid(
-        static_cast<unsigned int>((size.cols + path.side - 1) / path.side),
-        static_cast<unsigned int>((size.rows + path.side - 1) / path.side));
-    path.kernel<<<grid, dim3(kTile, path.threads / kTile), path.shared>>>(
-        d_in, d_out, size.rows, size.cols);
+    const Path &path = kPaths[p];
+    const unsigned int across =
+        static_cast<unsigned int>((size.cols + path.side - 1) / path.side);
+    const unsigned int down =
+        static_cast<unsigned int>((size.rows + path.side - 1) / path.side);
+    const dim3 grid = p == kTurned ? dim3(down, across) : dim3(across, down);
+    path.kernel<<<grid, dim3(kTile, kStep)>>>(d_in, d_out, size.rows,
+                                              size.cols);
     CUDA_CHECK(cudaGetLastError());
 }
 
@@ -318,12 +338,12 @@ struct Failure {
 };
 
 static unsigned long long wrongIn(const unsigned int *d_got, const Size &size,
-                                  bool turned, unsigned long long *d_wrong)
+                                  bool moved, unsigned long long *d_wrong)
 {
     unsigned long long wrong = 0;
     CUDA_CHECK(cudaMemset(d_wrong, 0, sizeof(wrong)));
-    countWrong<<<1024, kThreads>>>(d_got, size.rows, size.cols, turned,
-                                   d_wrong);
+    countWrong<<<kJudges, kThreads>>>(d_got, size.rows, size.cols, moved,
+                                      d_wrong);
     CUDA_CHECK(cudaGetLastError());
     CUDA_CHECK(cudaMemcpy(&wrong, d_wrong, sizeof(wrong),
                           cudaMemcpyDeviceToHost));
@@ -339,10 +359,10 @@ static void judgePath(size_t p, const Size &size, const unsigned int *d_in,
     CUDA_CHECK(cudaMemset(d_out, 0xff, count * sizeof(unsigned int)));
     const unsigned long long before =
         wrongIn(d_out, size, p != kCopy, d_wrong);
-    launch(path, size, d_in, d_out);
+    launch(p, size, d_in, d_out);
     CUDA_CHECK(cudaDeviceSynchronize());
     const unsigned long long after = wrongIn(d_out, size, p != kCopy, d_wrong);
-    std::printf("  %-9s  %9zu  %12llu  %11llu\n", path.name, count, before,
+    std::printf("  %-6s  %9zu  %12llu  %11llu\n", path.name, count, before,
                 after);
     if (before != count) {
         *failure = {"the judge sees less than everything wrong", path.name,
@@ -375,12 +395,12 @@ static void timeAll(const Size &size, const unsigned int *d_in,
     CUDA_CHECK(cudaEventCreate(&start));
     CUDA_CHECK(cudaEventCreate(&stop));
 
-    const auto launchMs = [&](const Path &path) {
+    const auto launchMs = [&](size_t p) {
         float ms = 0.0f;
-        launch(path, size, d_in, d_out);
+        launch(p, size, d_in, d_out);
         CUDA_CHECK(cudaEventRecord(start));
         for (int i = 0; i < kLaunches; ++i) {
-            launch(path, size, d_in, d_out);
+            launch(p, size, d_in, d_out);
         }
         CUDA_CHECK(cudaEventRecord(stop));
         CUDA_CHECK(cudaEventSynchronize(stop));
@@ -392,7 +412,7 @@ static void timeAll(const Size &size, const unsigned int *d_in,
     for (int round = -kWarmupRounds; round < kRepeats; ++round) {
         for (size_t turn = 0; turn < kPathCount; ++turn) {
             const size_t p = round % 2 == 0 ? turn : kPathCount - 1 - turn;
-            const double ms = launchMs(kPaths[p]);
+            const double ms = launchMs(p);
             if (round >= 0) {
                 samples[p].push_back(ms);
             }
@@ -405,56 +425,142 @@ static void timeAll(const Size &size, const unsigned int *d_in,
     CUDA_CHECK(cudaEventDestroy(stop));
 }
 
+// --- Kernel statistics and tables -------------------------------------------
+
+static void printKernel(const char *name, const void *kernel,
+                        unsigned int threads, const cudaDeviceProp &device)
+{
+    cudaFuncAttributes attributes = {};
+    int blocks = 0;
+    CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel));
+    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, kernel, static_cast<int>(threads), 0));
+    const double occupancy = 100.0 * blocks * threads /
+                             device.maxThreadsPerMultiProcessor;
+    std::printf("  %-15s  %9d  %9zu  %10zu  %9d  %13.1f\n", name,
+                attributes.numRegs, attributes.localSizeBytes,
+                attributes.sharedSizeBytes, blocks, occupancy);
+}
+
+static void printKernels(const cudaDeviceProp &device)
+{
+    std::printf("\nkernels: as compiled, local memory per thread\n");
+    std::printf("  %-15s  %9s  %9s  %10s  %9s  %13s\n", "kernel",
+                "registers", "local (B)", "shared (B)", "blocks/SM",
+                "occupancy (%)");
+    for (const Path &path : kPaths) {
+        printKernel(path.name, reinterpret_cast<const void *>(path.kernel),
+                    kThreads, device);
+    }
+}
+
+static void printTimes(const Size &size, const Spread *spreads)
+{
+    const double bytes = 2.0 * static_cast<double>(size.rows * size.cols) *
+                         sizeof(unsigned int);
+    std::printf("\ntimes %zu x %zu: events around launches, the paths in "
+                "turns\n",
+                size.rows, size.cols);
+    std::printf("  bytes moved   %.0f B   (read and written, both counted)\n",
+                bytes);
+    std::printf("  repeats       %d   (time is the median of these)\n",
+                kRepeats);
+    std::printf("  launches      %d   (in each, after one that is not "
+                "timed)\n\n",
+                kLaunches);
+    std::printf("  %-6s  %9s  %9s  %9s  %11s\n", "path", "time (ms)",
+                "min (ms)", "max (ms)", "rate (GB/s)");
+    for (size_t p = 0; p < kPathCount; ++p) {
+        std::printf("  %-6s  %9.4f  %9.4f  %9.4f  %11.1f\n", kPaths[p].name,
+                    spreads[p].median, spreads[p].least, spreads[p].most,
+                    bytes / (spreads[p].median * 1e-3) / kGiga);
+    }
+}
+
 // --- Main -------------------------------------------------------------------
+
+enum class Mode { kFull, kQuick, kOnce };
+
+static bool wanted(const Size &size, Mode mode)
+{
+    if (mode == Mode::kOnce) {
+        return size.rows * size.cols == kMost;
+    }
+    return mode == Mode::kFull || size.rows <= kQuickLargest;
+}
 
 int main(int argc, char **argv)
 {
-    const bool quick = argc == 2 && std::strcmp(argv[1], "--quick") == 0;
-    for (const Path &path : kPaths) {
-        if (path.shared > 48 * 1024) {
-            CUDA_CHECK(cudaFuncSetAttribute(
-                path.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                static_cast<int>(path.shared)));
-        }
+    Mode mode = Mode::kFull;
+    if (argc == 2 && std::strcmp(argv[1], "--quick") == 0) {
+        mode = Mode::kQuick;
+    } else if (argc == 2 && std::strcmp(argv[1], "--once") == 0) {
+        mode = Mode::kOnce;
+    } else if (argc != 1) {
+        std::fprintf(stderr,
+                     "usage: transpose [--quick | --once]\n"
+                     "  --quick  small sizes only, nothing timed\n"
+                     "  --once   every path once at the square size, for "
+                     "profilers\n");
+        return 2;
+    }
+
+    cudaDeviceProp device = {};
+    CUDA_CHECK(cudaSetDevice(0));
+    CUDA_CHECK(cudaGetDeviceProperties(&device, 0));
+    std::printf("GPU: %s (compute capability %d.%d)\n", device.name,
+                device.major, device.minor);
+    std::printf("  multiprocessors   %d\n", device.multiProcessorCount);
+    std::printf("  L2 cache          %d B\n", device.l2CacheSize);
+    printKernels(device);
+
+    size_t most = 0;
+    for (const Size &size : kSizes) {
+        most = std::max(most, wanted(size, mode) ? size.rows * size.cols : 0);
     }
     Failure failure;
+    int passed = 0;
     unsigned int *d_in = nullptr;
     unsigned int *d_out = nullptr;
     unsigned long long *d_wrong = nullptr;
-    const size_t most = size_t{16384} * 16384;
-    const size_t bytes = most * sizeof(unsigned int);
-    CUDA_CHECK(cudaMalloc(&d_in, bytes));
-    CUDA_CHECK(cudaMalloc(&d_out, bytes));
+    CUDA_CHECK(cudaMalloc(&d_in, most * sizeof(unsigned int)));
+    CUDA_CHECK(cudaMalloc(&d_out, most * sizeof(unsigned int)));
     CUDA_CHECK(cudaMalloc(&d_wrong, sizeof(unsigned long long)));
-    fillNumbers<<<1024, kThreads>>>(d_in, most);
+    fillNumbers<<<kJudges, kThreads>>>(d_in, most);
     CUDA_CHECK(cudaGetLastError());
+    CUDA_CHECK(cudaDeviceSynchronize());
+
     for (const Size &size : kSizes) {
-        if (quick && size.rows > kQuickLargest) {
+        if (!wanted(size, mode) || failure.what != nullptr) {
             continue;
         }
-        std::printf("\ncase %zu x %zu\n", size.rows, size.cols);
+        std::printf("\ngate %zu x %zu: bit for bit, no tolerance\n",
+                    size.rows, size.cols);
+        std::printf("  %-6s  %9s  %12s  %11s\n", "path", "elements",
+                    "wrong before", "wrong after");
         for (size_t p = 0; p < kPathCount && failure.what == nullptr; ++p) {
             if (takes(kPaths[p], size)) {
                 judgePath(p, size, d_in, d_out, d_wrong, &failure);
+                passed += failure.what == nullptr ? 1 : 0;
             }
         }
-        if (failure.what == nullptr && size.timed) {
+        if (failure.what == nullptr && size.timed && mode == Mode::kFull) {
             Spread spreads[kPathCount];
             timeAll(size, d_in, d_out, spreads);
-            for (size_t p = 0; p < kPathCount; ++p) {
-                std::printf("  %-9s  %9.4f  %9.4f  %9.4f  %9.1f\n",
-                            kPaths[p].name, spreads[p].median,
-                            spreads[p].least, spreads[p].most,
-                            2.0 * static_cast<double>(size.rows * size.cols) *
-                                4.0 / (spreads[p].median * 1e-3) / kGiga);
-            }
+            printTimes(size, spreads);
         }
     }
+
+    CUDA_CHECK(cudaFree(d_in));
+    CUDA_CHECK(cudaFree(d_out));
+    CUDA_CHECK(cudaFree(d_wrong));
+
     if (failure.what != nullptr) {
-        std::fprintf(stderr, "%s: %s at %zu x %zu: %llu\n", failure.path,
-                     failure.what, failure.size.rows, failure.size.cols,
+        std::fprintf(stderr, "%s fails at %zu x %zu: %s: %llu\n", failure.path,
+                     failure.size.rows, failure.size.cols, failure.what,
                      failure.count);
         return EXIT_FAILURE;
     }
+    std::printf("\nall %d cases passed their gates\n", passed);
     return EXIT_SUCCESS;
 }
