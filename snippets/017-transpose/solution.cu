@@ -3,8 +3,8 @@
 // Day 17, a solution of the exercise: transpose a square matrix in place, for
 // any n. A tile above the diagonal and its mirror image below it change places,
 // each turned. One block has to read both before it writes either, so it holds
-// two tiles; the blocks below the diagonal have nothing left to do and leave, as
-// whole blocks, before the barrier. A tile on the diagonal is its own mirror
+// two tiles; the blocks below the diagonal have nothing left to do and leave,
+// as whole blocks, before the barrier. A tile on the diagonal is its own mirror
 // image and is simply written twice.
 //
 // The program compares every element with what belongs there, bit for bit, for

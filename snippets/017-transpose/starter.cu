@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Day 17, the exercise: transpose a square matrix in place, for any n. Two tiles
-// have to change places, each turned. Who reads what, before anyone writes? And
-// which blocks have nothing to do?
+// Day 17, the exercise: transpose a square matrix in place, for any n. Two
+// tiles have to change places, each turned. Who reads what, before anyone
+// writes? And which blocks have nothing to do?
 //
 // The program compares every element with what belongs there, bit for bit, for
 // sizes beside and at the tile's.
