@@ -230,7 +230,7 @@ def test_a_plain_number_can_be_shown_as_a_percentage():
         (
             exact("12"),
             "d",
-            "`d` is no format for a number — use one like .2f, .3g, .2e or .1%",
+            "`d` is no format for a number — use one like .2f, .3g, .2e, .1% or .1f MB",
         ),
         (
             exact("12", "ms"),
@@ -395,3 +395,51 @@ def shown_or_refused(q: Quantity, fmt: str | None) -> str:
 def test_any_number_is_shown_or_refused(median: float, width: float, fmt: str | None):
     q = Quantity(median, median - width, median + width, "ms", width == 0)
     assert shown_or_refused(q, fmt)
+
+
+@pytest.mark.parametrize(
+    ("q", "fmt", "shown"),
+    [
+        (exact("686000000", "B"), "MB", "686 MB"),
+        (exact("686123456", "B"), "MB", "686.123 MB"),
+        (exact("686123456", "bytes"), ".1f MB", "686.1 MB"),
+        (exact("49152", "B"), "KiB", "48 KiB"),
+        (exact("3", "GiB"), "MiB", "3072 MiB"),
+        (measured("0.6550", "0.6602", "0.6710", unit="ms"), "us", "660 µs"),
+        (measured("0.6550", "0.6602", "0.6710", unit="ms"), ".2g us", "660 µs"),
+        (measured("4012.1", "4100.7", "4160.0", unit="GB/s"), "TB/s", "4.10 TB/s"),
+        (measured("4012.1", "4100.7", "4160.0", unit="GB/s"), ".1f TB/s", "4.1 TB/s"),
+        (measured("51.20", "51.20", unit="TFLOP/s"), "GFLOP/s", f"51{THIN}200 GFLOP/s"),
+        (exact("2", "h"), "min", "120 min"),
+        # the number's own unit is no other
+        (measured("1.25", "1.25", "1.26", unit="ms"), "ms", "1.25 ms"),
+        (exact("12", "cycles"), "clk", "12 clk"),
+    ],
+)
+def test_a_unit_of_another_size(q, fmt, shown):
+    assert digits.show(q, fmt).replace(GAP, " ") == shown
+
+
+def test_a_unit_of_another_size_gives_no_more_digits():
+    q = measured("0.6550", "0.6602", "0.6710", unit="ms")
+    assert refused(q, ".1f us").replace(GAP, " ") == (
+        "`.1f` asks for more digits than the number has: its band, 655.0 to 671.0 µs, supports "
+        "0 decimals — use .0f"
+    )
+
+
+@pytest.mark.parametrize(
+    ("q", "fmt", "kind"),
+    [
+        (exact("3", "B"), "ms", "B"),
+        (exact("3"), "MB", "no unit"),
+        (exact("3", "GB/s"), "GB", "GB/s"),
+        (exact("3", "B"), ".1f bits", "B"),
+    ],
+)
+def test_a_unit_of_another_kind_is_refused(q, fmt, kind):
+    unit = fmt.split()[-1]
+    assert refused(q, fmt) == (
+        f"`{unit}` is no unit for a number in `{kind}` — use one that differs from it in size "
+        "alone, as MB from B"
+    )

@@ -140,7 +140,7 @@ CLAIM = "/// claim\n    expect: {}\nIt holds.\n///"
             "1.04 ms, supports 2 decimals — use .2f",
         ),
         ("[= naive | %d ]", 0, "bad-format: `%d` is no format for a number — use one like .2f, "
-         ".3g, .2e or .1%"),
+         ".3g, .2e, .1% or .1f MB"),
         (
             "/// code | add.cu:greting\n///",
             0,

@@ -153,29 +153,27 @@ def test_how_a_day_is_mentioned(text: str, numbers: list[int]) -> None:
     assert [text[at : at + len(str(number))] for number, at in found] == list(map(str, numbers))
 
 
-PLANNED = "links to it appear with its page, so there is nothing to do"
+PLANNED = "links appear with the pages, so there is nothing to do"
 
 
-def test_days_that_are_not_there_are_listed_once_a_page_and_once_a_program(course: Tree) -> None:
+def test_planned_days_without_a_page_are_one_warning_in_all(course: Tree) -> None:
     text = "As on day 2 and day 4, and\nagain on day 2. `day 4`\n\n```\nday 9\n```\n"
     course.write("docs/days/003-three.md", day(3, "Three", more="needs: [1, 2]\n", text=text))
     source = "// Day 1: a program.\n//\n// Build: nvcc -o add add.cu\n// Run: ./add\n"
     course.program(text=f"{source}int main() {{}}  // day 2's\n// and day 4's, day 2's\n")
     assert findings(course) == [
-        "docs/days/003-three.md:5: warning: day-planned: refers to days 2, 4, which have no page "
-        f"yet — {PLANNED}",
-        "kernels/001-add/add.cu:5: warning: day-planned: refers to days 2, 4, which have no page "
-        f"yet — {PLANNED}",
+        "docs/course.md:1: warning: day-planned: 2 pages and programs refer to days 2, 4, which have "
+        f"no page yet — {PLANNED}",
     ]
 
 
 def test_a_day_that_nobody_plans_cannot_be_referred_to(course: Tree) -> None:
     course.write("docs/days/003-three.md", day(3, "Three", text="As on day 12\nand day 4."))
     assert findings(course) == [
+        "docs/course.md:1: warning: day-planned: one page or program refers to day 4, which has no "
+        f"page yet — {PLANNED}",
         "docs/days/003-three.md:9: unknown-day: there is no day 12, and none is planned — correct "
         "the number",
-        "docs/days/003-three.md:10: warning: day-planned: refers to day 4, which has no page yet — "
-        f"{PLANNED}",
     ]
 
 

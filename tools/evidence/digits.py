@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from evidence import units
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from evidence.quantities import Quantity
 
 _FORMAT = re.compile(r"\.(?P<count>[0-9]{1,2})(?P<kind>[fge%])")
+_SCALED = re.compile(r"(?P<format>\.[0-9]{1,2}[fge])? *(?P<unit>[^\s.0-9%]\S*)")
 _GROUP = "\N{NARROW NO-BREAK SPACE}"
 _GAP = "\N{NO-BREAK SPACE}"
 _GROUPED_FROM = 5  # digits of the whole part
@@ -43,12 +46,18 @@ def show(q: Quantity, fmt: str | None = None) -> str:
     Args:
         q: The number.
         fmt: `.2f` (decimals), `.3g` (significant digits), `.2e` (scientific)
-            or `.1%` (a plain number as a percentage).
+            or `.1%` (a plain number as a percentage). The first three may be
+            followed by a unit of another size, `.1f MB`, which may also stand
+            alone.
 
     Raises:
         ExpressionError: The format is none of these, asks for more digits
-            than are supported, or for a percentage of something with a unit.
+            than are supported, for a percentage of something with a unit, or
+            for a unit that the number's own is not a multiple of.
     """
+    scaled = _SCALED.fullmatch(fmt) if fmt else None
+    if scaled is not None and units.is_known(scaled["unit"]):
+        q, fmt = _in_unit(q, scaled["unit"]), scaled["format"]
     if not math.isfinite(q.median):
         return _with_unit(q.text or str(q.median), q.unit)
     if fmt is None:
@@ -56,7 +65,7 @@ def show(q: Quantity, fmt: str | None = None) -> str:
     match = _FORMAT.fullmatch(fmt)
     if match is None:
         raise ExpressionError(
-            f"`{fmt}` is no format for a number", fix="use one like .2f, .3g, .2e or .1%"
+            f"`{fmt}` is no format for a number", fix="use one like .2f, .3g, .2e, .1% or .1f MB"
         )
     count, kind = int(match["count"]), match["kind"]
     number, unit, shift = _decimal(q.median), q.unit, 0
@@ -72,6 +81,22 @@ def show(q: Quantity, fmt: str | None = None) -> str:
     if floor is not None and place - shift < floor:
         raise ExpressionError(_too_many(q, fmt, floor), fix=f"use {_finest(q, floor, fmt[-1])}")
     return _with_unit(_write(number, place, scientific=kind == "e"), unit)
+
+
+def _in_unit(q: Quantity, unit: str) -> Quantity:
+    """Return a quantity in a unit of another size, the number itself the same."""
+    ratio = units.ratio(q.unit, unit)
+    if ratio is None:
+        raise ExpressionError(
+            f"`{unit}` is no unit for a number in `{q.unit or 'no unit'}`",
+            fix="use one that differs from it in size alone, as MB from B",
+        )
+    if ratio == 1:
+        return replace(q, unit=unit)
+    # As fractions: a float's own digits would be taken for the number's.
+    median, low, high = (float(Fraction(repr(n)) * ratio) for n in (q.median, q.low, q.high))
+    small = float(Fraction(repr(q.resolution)) * ratio)
+    return replace(q, median=median, low=low, high=high, resolution=small, unit=unit, text=None)
 
 
 def supported(q: Quantity) -> int | None:

@@ -77,8 +77,10 @@ def _runs(program: Program, trial: Trial) -> Iterator[str]:
 
 def _numbers(program: Program, trial: Trial) -> Iterator[str]:
     runs = [{"stdout": list(run.stdout)} for run in trial.runs]
-    for problem in values.read({"runs": runs}, program.plan.values).problems:
-        yield f"its output cannot be read: {problem}"
+    problems = values.read({"runs": runs}, program.plan.values).problems
+    if problems:  # one row in the wrong place makes dozens
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        yield f"its output cannot be read: {problems[0]}{more}"
     if program.plan.allow_nan:
         return
     for number, run in enumerate(trial.runs, 1):

@@ -1,7 +1,8 @@
 """Units of printed numbers: which are alike, and what a product is in.
 
-A unit is what a program printed, `ms`, `GB/s`, `blocks/SM`. Nothing is ever
-converted from one size to another: `ms` and `us` are two units. Spellings of
+A unit is what a program printed, `ms`, `GB/s`, `blocks/SM`. Nothing is
+converted from one size to another unless a page asks for it, and never in an
+expression: there `ms` and `us` are two units. Spellings of
 one unit are known (`bytes`, `byte`, `B`), a ratio (`12x`) has no unit, and
 factors that stand above and below a quotient cancel.
 """
@@ -9,6 +10,7 @@ factors that stand above and below a quotient cancel.
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from functools import lru_cache
 
 # Spelling → the one that is calculated with. `x` is a ratio: no unit at all.
@@ -31,6 +33,20 @@ TIME = frozenset({"h", "min", "s", "ms", "µs", "ns", "ps", "cycles"})
 _RATE = re.compile(r"[kKMGTP]?(?:Hz|W|bps|IPS)|[mµ]W")
 _SIZE = re.compile(r"(?:[kKMGTPE]i?)?(?:B|bits|FLOP|FLOPs|OPs|J)|%|m?J")
 _FACTOR = re.compile(r"(?P<sign>[/·*]?)(?P<name>[^/·*^]+)(?:\^(?P<power>-?[0-9]+))?")
+
+_PREFIX = {"": 1, "k": 10**3, "K": 10**3} | {
+    f"{letter}{binary}": (1024 if binary else 1000) ** power
+    for binary in ("", "i")
+    for power, letter in enumerate("KMGTPE", 1)
+    if letter != "K" or binary
+}
+_PREFIXED = re.compile(
+    r"(?P<prefix>(?:[KMGTPE]i|[kKMGTPE])?)(?P<base>B|bits|bps|FLOPs?|OPs?|Hz|IPS|W|J)"
+)
+_SECONDS = {
+    "h": Fraction(3600), "min": Fraction(60), "s": Fraction(1), "ms": Fraction(1, 10**3),
+    "µs": Fraction(1, 10**6), "ns": Fraction(1, 10**9), "ps": Fraction(1, 10**12),
+}  # fmt: skip
 
 Factors = tuple[tuple[str, int], ...]
 
@@ -90,6 +106,33 @@ def _factor(name: str, exponent: int) -> str:
 def shown(unit: str) -> str:
     """Return a unit as a page shows it."""
     return _SHOWN.get(unit, unit)
+
+
+def ratio(unit: str, other: str) -> Fraction | None:
+    """Return how many of `other` make one `unit`; None if they are not of one kind.
+
+    `ratio("B", "MB")` is 1/1000000. Prefixes are those of the SI, and Ki, Mi, … of
+    IEC 80000-13.
+    """
+    result = Fraction(1)
+    bases: dict[str, int] = {}
+    for sign, parts in ((1, factors(unit)), (-1, factors(other))):
+        for name, power in parts:
+            base, size = _sized(name)
+            result *= size ** (sign * power)
+            bases[base] = bases.get(base, 0) + sign * power
+    return None if any(bases.values()) else result
+
+
+def _sized(name: str) -> tuple[str, Fraction]:
+    """Cut a unit into what it counts and how many of these it is."""
+    if name in _SECONDS:
+        return "s", _SECONDS[name]
+    match = _PREFIXED.fullmatch(name)
+    if match is None:
+        return name, Fraction(1)
+    base = {"FLOPs": "FLOP", "OPs": "OP"}.get(match["base"], match["base"])
+    return base, Fraction(_PREFIX[match["prefix"]])
 
 
 @lru_cache(maxsize=1024)

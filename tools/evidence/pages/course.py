@@ -18,7 +18,7 @@ from evidence.findings import Finding
 from evidence.pages.front import line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from evidence.pages.front import Front
     from evidence.pages.library import Library, PageText
@@ -242,12 +242,44 @@ def mentioned(text: str) -> Iterator[tuple[int, int]]:
 
 
 def references(library: Library, course: Course) -> Iterator[Finding]:
-    """Yield what refers to days that are not there: one finding a page or program.
+    """Yield what refers to days that are not there.
 
-    A day that the plan knows is a warning, any other an error.
+    A day that nobody plans is an error where it stands. Days that are planned are one
+    warning in all, since they ask for nothing.
     """
     if not course.modules:
         return
+    planned: set[int] = set()
+    referring = 0
+    for path, found in _mentions(library):
+        lines: dict[int, int] = {}
+        for number, line in found:
+            if number not in course.days:
+                lines[number] = min(line, lines.get(number, line))
+        for number in sorted(lines.keys() - course.planned.keys()):
+            message = f"there is no day {number}, and none is planned"
+            yield Finding("unknown-day", path, lines[number], message, "correct the number")
+        waiting = lines.keys() & course.planned.keys()
+        planned |= waiting
+        referring += bool(waiting)
+    if planned:
+        days = ", ".join(str(number) for number in sorted(planned))
+        which = f"day {days}, which has" if len(planned) == 1 else f"days {days}, which have"
+        who = (
+            "one page or program refers"
+            if referring == 1
+            else (f"{referring} pages and programs refer")
+        )
+        yield Finding(
+            "day-planned", f"{library.project.config.docs}/{course.page}", 1,
+            f"{who} to {which} no page yet",
+            "links appear with the pages, so there is nothing to do",
+            severity="warning",
+        )  # fmt: skip
+
+
+def _mentions(library: Library) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Yield every page and program with the days that it refers to and their lines."""
     for path in library.pages():
         try:
             page = library.page(path)
@@ -257,28 +289,10 @@ def references(library: Library, course: Course) -> Iterator[Finding]:
         for prose in page.scan.prose:
             for line in prose.lines:
                 found += [(n, page.first_line + line.index) for n, _ in mentioned(line.rest)]
-        yield from _dangling(course, page.path, found)
+        yield page.path, found
     for program in library.project.programs:
         text = library.text(program)
-        lines = [(n, text.count("\n", 0, offset) + 1) for n, offset in mentioned(text)]
-        yield from _dangling(course, program.relative, lines)
-
-
-def _dangling(course: Course, path: str, found: Iterable[tuple[int, int]]) -> Iterator[Finding]:
-    lines: dict[int, int] = {}
-    for number, line in found:
-        if number not in course.days:
-            lines[number] = min(line, lines.get(number, line))
-    planned = sorted(lines.keys() & course.planned.keys())
-    for number in sorted(lines.keys() - course.planned.keys()):
-        message = f"there is no day {number}, and none is planned"
-        yield Finding("unknown-day", path, lines[number], message, "correct the number")
-    if planned:
-        days = ", ".join(str(number) for number in planned)
-        which = f"day {days}, which has" if len(planned) == 1 else f"days {days}, which have"
-        yield Finding(
-            "day-planned", path, min(lines[number] for number in planned),
-            f"refers to {which} no page yet",
-            "links to it appear with its page, so there is nothing to do",
-            severity="warning",
-        )  # fmt: skip
+        yield (
+            program.relative,
+            [(n, text.count("\n", 0, offset) + 1) for n, offset in mentioned(text)],
+        )
