@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evidence import exercises, readme, regions, scrub, sources, states
+from evidence import copies, exercises, readme, regions, scrub, sources, states
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
 
@@ -61,6 +61,7 @@ def run(project: Project, *, pages: bool = True) -> Report:
     findings += readme.findings(project, primary)
     findings += sources.findings(project)
     findings += exercises.findings(project)
+    findings += copies.findings(project)
     looked_at = {
         "programs": len(project.programs),
         "records": sum(state.record is not None for state in judged),

@@ -22,6 +22,7 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "timeout": ((int, float), "a number of seconds"),
     "nvcc": (str, "a version such as 13.0"),
     "labels": (dict, "a table of GPU name = label"),
+    "verbatim": (list, "a list of names such as CUDA_CHECK"),
 }
 
 
@@ -43,6 +44,8 @@ class Config:
         timeout: Seconds one process run may take.
         nvcc: Version prefix of the compiler that evidence is recorded with.
         labels: GPU name as the driver gives it → short label.
+        verbatim: Names of the macros, functions and structs of which every
+            program's copy must be the same.
     """
 
     root: Path
@@ -56,6 +59,7 @@ class Config:
     timeout: float = 120.0
     nvcc: str = "13.0"
     labels: dict[str, str] = field(default_factory=dict)
+    verbatim: tuple[str, ...] = ()
 
 
 def load(start: Path | None = None) -> Config:
@@ -101,6 +105,12 @@ def _config(root: Path, path: Path, table: dict[str, Any]) -> Config:
             wrong.append(f"unknown setting {name!r} (known: {', '.join(sorted(_TYPES))})")
         elif not isinstance(value, _TYPES[name][0]) or isinstance(value, bool):
             wrong.append(f"{name} = {value!r}, but it must be {_TYPES[name][1]}")
+    names = table.get("verbatim", [])
+    wrong += [
+        f"verbatim has {name!r}, which is no identifier"
+        for name in (names if isinstance(names, list) else ())
+        if not (isinstance(name, str) and name.isidentifier())
+    ]
     if isinstance(runs := table.get("runs", 1), int) and runs < 1:
         wrong.append(f"runs = {runs}, but a program must run at least once")
     if wrong:
