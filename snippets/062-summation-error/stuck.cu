@@ -5,8 +5,9 @@
 // middle between two of them, and is rounded to the even one, 16777216. Each
 // further one is added in vain.
 //
-// Then the same ones in 256 sums, which are small enough to be exact, and so
-// are the sums of those. The program fails if either comes out differently.
+// Then the same ones in 256 sums, which are small enough to be exact, and a tree
+// over those, whose sums are 78125 times a power of two and need 17 bits. The
+// program fails if either comes out differently.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o stuck stuck.cu
 // Run: ./stuck
@@ -67,10 +68,12 @@ int main()
                           cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaFree(d_sums));
 
-    float together = 0.0f;
-    for (const float part : parts) {
-        together += part;
+    for (unsigned int half = kThreads / 2; half > 0; half /= 2) {
+        for (unsigned int i = 0; i < half; ++i) {
+            parts[i] += parts[i + half];
+        }
     }
+    const float together = parts[0];
     std::printf("ones: added up in FP32\n");
     std::printf("  how many           %u\n", kOnes);
     std::printf("  one accumulator    %.0f\n", static_cast<double>(alone));
