@@ -299,6 +299,14 @@ static Spread spreadOf(std::vector<double> samples)
 
 // --- The chase --------------------------------------------------------------
 
+// The first cells of a row: its working set in bytes, and in larger units.
+static void printSet(size_t bytes)
+{
+    const bool large = bytes >= kMiB;
+    std::printf("  W = %-9zu  %4zu %s", bytes, bytes / (large ? kMiB : kKiB),
+                large ? "MiB" : "KiB");
+}
+
 static Walk walkOnGpu(unsigned int before, unsigned int steps,
                       const Buffers &b)
 {
@@ -368,10 +376,10 @@ static void runChase(size_t bytes, const Buffers &b, Failure *failure)
     }
     const Spread colds = spreadOf(cold);
     const Spread warms = spreadOf(warm);
-    std::printf("  W = %-9zu  %9u  %13.1f  %17.1f  %17.1f  %13.1f  %17.1f  "
-                "%17.1f\n",
-                bytes, lines, warms.median, warms.least, warms.most,
-                colds.median, colds.least, colds.most);
+    printSet(bytes);
+    std::printf("  %9u  %13.1f  %17.1f  %17.1f  %13.1f  %17.1f  %17.1f\n",
+                lines, warms.median, warms.least, warms.most, colds.median,
+                colds.least, colds.most);
 }
 
 // --- The sweep --------------------------------------------------------------
@@ -420,8 +428,9 @@ static void runSweep(size_t bytes, size_t atLeast, const Buffers &b,
     }
     const Spread spread = spreadOf(times);
     const double read = static_cast<double>(reads * sizeof(float4));
-    std::printf("  W = %-9zu  %5zu  %12.0f  %9.4f  %9.4f  %9.4f  %11.1f\n",
-                bytes, laps, read, spread.median, spread.least, spread.most,
+    printSet(bytes);
+    std::printf("  %5zu  %12.0f  %9.4f  %9.4f  %9.4f  %11.1f\n", laps, read,
+                spread.median, spread.least, spread.most,
                 read / (spread.median * 1e-3) / kGiga);
 }
 
@@ -442,7 +451,12 @@ int main(int argc, char **argv)
     std::printf("GPU: %s (compute capability %d.%d)\n", device.name,
                 device.major, device.minor);
     std::printf("  multiprocessors        %d\n", device.multiProcessorCount);
-    std::printf("  L2 cache               %d B\n", device.l2CacheSize);
+    std::printf("  line                   %zu B\n", kLine);
+    std::printf("  L2 cache               %.1f MiB\n",
+                static_cast<double>(device.l2CacheSize) /
+                    static_cast<double>(kMiB));
+    std::printf("  lines of the L2        %zu\n",
+                static_cast<size_t>(device.l2CacheSize) / kLine);
     std::printf("  shared memory, most    %zu B   (of a multiprocessor; it "
                 "shares with the L1)\n",
                 device.sharedMemPerMultiprocessor);
@@ -455,10 +469,10 @@ int main(int argc, char **argv)
     std::printf("\nchase: one thread, cycles per load; cold, and warm\n");
     std::printf("  steps     %u   (or a lap, where that is less)\n", kSteps);
     std::printf("  repeats   %d   (the median of these)\n\n", kRepeats);
-    std::printf("  %-13s  %9s  %13s  %17s  %17s  %13s  %17s  %17s\n",
-                "working set", "lines", "warm (cycles)", "warm min (cycles)",
-                "warm max (cycles)", "cold (cycles)", "cold min (cycles)",
-                "cold max (cycles)");
+    std::printf("  %-13s  %8s  %9s  %13s  %17s  %17s  %13s  %17s  %17s\n",
+                "working set", "size", "lines", "warm (cycles)",
+                "warm min (cycles)", "warm max (cycles)", "cold (cycles)",
+                "cold min (cycles)", "cold max (cycles)");
     for (const size_t bytes : kChases) {
         if (failure.what == nullptr && (!quick || bytes == kQuick)) {
             runChase(bytes, b, &failure);
@@ -471,9 +485,9 @@ int main(int argc, char **argv)
     std::printf("\nsweep: all threads, events around one launch of many "
                 "laps\n");
     std::printf("  repeats   %d   (the median of these)\n\n", kSweepRepeats);
-    std::printf("  %-13s  %5s  %12s  %9s  %9s  %9s  %11s\n", "working set",
-                "laps", "read (B)", "time (ms)", "min (ms)", "max (ms)",
-                "rate (GB/s)");
+    std::printf("  %-13s  %8s  %5s  %12s  %9s  %9s  %9s  %11s\n",
+                "working set", "size", "laps", "read (B)", "time (ms)",
+                "min (ms)", "max (ms)", "rate (GB/s)");
     if (quick && failure.what == nullptr) {
         runSweep(kQuick, kQuickBytes, b, &failure);
         passed += failure.what == nullptr ? 1 : 0;
