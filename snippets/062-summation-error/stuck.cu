@@ -5,9 +5,9 @@
 // middle between two of them, and is rounded to the even one, 16777216. Each
 // further one is added in vain.
 //
-// Then the same ones in 256 sums, which are small enough to be exact, and a tree
-// over those, whose sums are 78125 times a power of two and need 17 bits. The
-// program fails if either comes out differently.
+// Then the same ones in 256 sums, which are small enough to be exact, and a
+// tree over those, whose sums are 78125 times a power of two and need 17 bits.
+// The program fails if either comes out differently.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o stuck stuck.cu
 // Run: ./stuck
