@@ -335,7 +335,6 @@ static std::vector<float> sumOnGpu(Path path, size_t k, const Buffers &b)
         stridedSum<<<kRows, kThreads>>>(b.d_x, k, b.d_sums);
         CUDA_CHECK(cudaGetLastError());
     } else {
-        // snippet: levels
         const float *from = b.d_x;
         float *to = b.d_left;
         for (size_t count = k; count > 1; count = (count + 1) / 2) {
@@ -348,7 +347,6 @@ static std::vector<float> sumOnGpu(Path path, size_t k, const Buffers &b)
             from = to;
             to = to == b.d_left ? b.d_right : b.d_left;
         }
-        // end snippet
     }
     std::vector<float> sums(kRows);
     CUDA_CHECK(cudaMemcpy(sums.data(), b.d_sums, kRows * sizeof(float),
