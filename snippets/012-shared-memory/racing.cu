@@ -6,8 +6,8 @@
 // Without a barrier between them, a store of one thread and a load of another
 // are in a race, and the order in which they happen is nobody's decision. So
 // the numbers below may differ from run to run, and a row of zeros proves
-// nothing. The last row shows that: there, each thread waits for a fixed time
-// where it should meet the others.
+// nothing. In the last row, each thread waits for a fixed time where it should
+// meet the others, and nearly every tile is right.
 //
 // racecheck watches the accesses themselves: it reports a race whether or not
 // the result suffered from it.

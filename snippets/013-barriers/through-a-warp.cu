@@ -28,6 +28,8 @@
 constexpr unsigned int kWarp = 32;
 constexpr unsigned int kThreads = 256;  // threads in a block
 constexpr unsigned int kPart = 100;     // of them have a barrier of their own
+constexpr unsigned int kNobody = 0;     // an empty place in the tile
+constexpr long long kLate = 50000;      // cycles that the part comes late
 constexpr long long kGiveUp = 1ll << 35;  // cycles
 
 static_assert(kPart % kWarp != 0, "a warp is cut in two");
@@ -43,19 +45,45 @@ __device__ void watch(const volatile unsigned int *done)
     }
 }
 
-// Memory: one number, written at the end.
-// Launch assumption: two blocks of 256 threads, the second of which watches.
-__global__ void passBy(volatile unsigned int *done)
+// Waits for kLate cycles.
+__device__ void beLate()
 {
+    const long long start = clock64();
+    while (clock64() - start < kLate) {
+    }
+}
+
+__device__ unsigned int namesIn(const unsigned int *names)
+{
+    unsigned int count = 0;
+    for (unsigned int k = 0; k < kThreads; ++k) {
+        count += names[k] != kNobody ? 1 : 0;
+    }
+    return count;
+}
+
+// The same as in divergent.cu, but part is 100 and there are two blocks.
+// Memory: a warp writes 32 neighbouring numbers.
+// Launch assumption: two blocks of 256 threads, the second of which watches.
+__global__ void passBy(unsigned int part, unsigned int *__restrict__ found,
+                       volatile unsigned int *done)
+{
+    __shared__ unsigned int names[kThreads];
+    const unsigned int tid = threadIdx.x;
     if (blockIdx.x == 1) {
         watch(done);
         return;
     }
+    names[tid] = kNobody;
+    __syncthreads();
     // snippet: through-a-warp
-    if (threadIdx.x < kPart) {
-        __syncthreads();  // three warps and four threads get here
+    if (tid < part) {
+        __syncthreads();  // of the fourth warp, four threads get here
+        beLate();
+        names[tid] = tid + 1;
     }
     __syncthreads();
+    found[tid] = namesIn(names);
     // end snippet
     *done = 1;
 }
@@ -69,15 +97,18 @@ int main()
                 device.major, device.minor);
     std::printf("  multiprocessors   %d\n", device.multiProcessorCount);
 
+    unsigned int *d_found = nullptr;
     unsigned int *d_done = nullptr;
+    CUDA_CHECK(cudaMalloc(&d_found, kThreads * sizeof(unsigned int)));
     CUDA_CHECK(cudaMalloc(&d_done, sizeof(unsigned int)));
     CUDA_CHECK(cudaMemset(d_done, 0, sizeof(unsigned int)));
-    passBy<<<2, kThreads>>>(d_done);
+    passBy<<<2, kThreads>>>(kPart, d_found, d_done);
     CUDA_CHECK(cudaGetLastError());
     std::printf("\nthrough a warp: the kernel has been launched, its end is "
                 "waited for\n");
     std::fflush(stdout);
     CUDA_CHECK(cudaDeviceSynchronize());
+    CUDA_CHECK(cudaFree(d_found));
     CUDA_CHECK(cudaFree(d_done));
     std::printf("\nall 1 cases passed their gates\n");
     return EXIT_SUCCESS;
