@@ -39,7 +39,6 @@ constexpr Size kSizes[] = {{1, 1},     {16, 16},  {16, 17},  {48, 160},
 
 // |p[i] - q[j]|. The program does not run it; it counts its loads.
 // Launch assumption: blocks of kSide x kSide that cover m x n.
-// snippet: distances
 __global__ void distances(const float *__restrict__ p,
                           const float *__restrict__ q,
                           float *__restrict__ out, unsigned int n,
@@ -51,7 +50,6 @@ __global__ void distances(const float *__restrict__ p,
         out[i * m + j] = fabsf(p[i] - q[j]);
     }
 }
-// end snippet
 
 // Bytes that are read, each array once per pass, and bytes that the blocks
 // request, each address once per block and use.
