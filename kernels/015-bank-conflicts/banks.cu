@@ -50,7 +50,6 @@ constexpr unsigned int kWarp = 32;
 constexpr unsigned int kBanks = 32;      // of four bytes each
 constexpr unsigned int kThreads = 256;
 constexpr unsigned int kWarps = kThreads / kWarp;
-constexpr unsigned int kBlocksPerSm = 8; // 2048 threads: what a GPU holds
 constexpr unsigned int kWords = 4096;    // 16 KiB of each block
 constexpr unsigned int kMaxStride = 33;
 constexpr unsigned int kReads = 32;      // of a lane, between two moves
@@ -138,15 +137,14 @@ __global__ void readStrided(float *__restrict__ out, unsigned int passes)
 }
 
 // A warp reads the 32 columns of a swizzled tile, one after the other, again
-// and again from another of four tiles: lane r reads element (r, u).
+// and again from another of four tiles: lane r reads element (r, u). XOR
+// touches the low five bits only, so the place of (r, u) is that of (r, 0),
+// XOR u, in any tile.
 // Memory: a row is stored in its own 32 words in another order, so a warp that
 // stores a row hits 32 banks. Column u lies in banks u XOR r, which are all
 // different as well. It costs one XOR per access and no word of memory.
-// Launch assumption: 256 threads, any grid. The bounds keep the compiler from
-// holding all 32 places in registers at once: then fewer blocks would fit than
-// of the other kernels, and more than layouts would be compared.
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    readSwizzled(float *__restrict__ out, unsigned int passes)
+// Launch assumption: 256 threads, any grid.
+__global__ void readSwizzled(float *__restrict__ out, unsigned int passes)
 {
     __shared__ float words[kWords];
     const unsigned int tid = threadIdx.x;
@@ -159,16 +157,18 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     }
     __syncthreads();  // the tiles are there
 
+    // snippet: swizzled-reads
     float total = 0.0f;
-    unsigned int first = 0;
+    unsigned int at = swizzled(lane, 0);
     for (unsigned int pass = 0; pass < passes; ++pass) {
 #pragma unroll
         for (unsigned int u = 0; u < kReads; ++u) {
             const float weight = static_cast<float>(u + 1);
-            total = fmaf(words[first + swizzled(lane, u)], weight, total);
+            total = fmaf(words[at ^ u], weight, total);
         }
-        first = (first + kTileWords) & (kWords - 1);
+        at = (at + kTileWords) & (kWords - 1);
     }
+    // end snippet
     out[blockIdx.x * kThreads + tid] = total;
 }
 
