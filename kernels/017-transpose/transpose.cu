@@ -227,8 +227,8 @@ __device__ void moveWide(const unsigned int *__restrict__ in,
         const unsigned int c = kVector * (tid % kAcross + i % kQuads * kAcross);
         four[i] = make_uint4(0, 0, 0, 0);
         if (firstRow + r < rows && firstCol + c < cols) {
-            four[i] = *reinterpret_cast<const uint4 *>(
-                &in[(firstRow + r) * cols + firstCol + c]);
+            const size_t at = ((firstRow + r) * cols + firstCol + c) / kVector;
+            four[i] = reinterpret_cast<const uint4 *>(in)[at];
         }
     }
     // end snippet
@@ -249,8 +249,8 @@ __device__ void moveWide(const unsigned int *__restrict__ in,
         const unsigned int c = tid / kAcross + i / kQuads * kDown;
         const unsigned int r = kVector * (tid % kAcross + i % kQuads * kAcross);
         if (firstCol + c < cols && firstRow + r < rows) {
-            *reinterpret_cast<uint4 *>(
-                &out[(firstCol + c) * rows + firstRow + r]) =
+            const size_t at = ((firstCol + c) * rows + firstRow + r) / kVector;
+            reinterpret_cast<uint4 *>(out)[at] =
                 make_uint4(tile[r][c], tile[r + 1][c], tile[r + 2][c],
                            tile[r + 3][c]);
         }
