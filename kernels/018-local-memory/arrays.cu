@@ -77,7 +77,8 @@ constexpr int kLaunches = 2;      // between two events; one more before them
 
 static_assert(kThreads % kWarp == 0, "blocks are whole warps");
 static_assert(kBins == 1u << (32 - kBinShift), "a shift gives a bin");
-static_assert(kSteps * 255 < (1 << 24), "FP32 holds whole numbers up to 2^24");
+static_assert(kBins * kSteps * 255 < (1 << 24),
+              "FP32 holds whole numbers up to 2^24, weighted ones too");
 static_assert(kBins * kThreads * sizeof(float) <= 48 * 1024,
               "static shared memory ends at 48 KiB");
 
@@ -205,7 +206,7 @@ __global__ void counted(float *__restrict__ out, unsigned int steps,
 __host__ __device__ inline float weighted(float total, float bin,
                                           unsigned int k)
 {
-    return total + bin * static_cast<float>(k % 4 + 1);
+    return total + bin * static_cast<float>(k + 1);
 }
 
 // 16 bins per thread, indexed by the data.
