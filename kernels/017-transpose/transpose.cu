@@ -58,6 +58,7 @@ constexpr unsigned int kAcross = 8;            // lanes along a row: 128 bytes
 constexpr unsigned int kDown = kThreads / kAcross;   // rows of a block at once
 constexpr unsigned int kQuads = kWide / (kVector * kAcross);
 constexpr unsigned int kLoads = kWide * kWide / (kVector * kThreads);
+constexpr unsigned int kWideRegisters = 32;    // so that 2048 threads fit
 
 // --- Cases ------------------------------------------------------------------
 
@@ -261,8 +262,9 @@ __device__ void moveWide(const unsigned int *__restrict__ in,
 // Blocks in the order of the input: the next one lies to the right.
 // Memory: as moveWide.
 // Launch assumption: as moveWide; a grid that covers `in` by its tiles.
-__global__ void wide(const unsigned int *__restrict__ in,
-                     unsigned int *__restrict__ out, size_t rows, size_t cols)
+__global__ void __maxnreg__(kWideRegisters)
+    wide(const unsigned int *__restrict__ in, unsigned int *__restrict__ out,
+         size_t rows, size_t cols)
 {
     // snippet: order
     const size_t firstRow = static_cast<size_t>(blockIdx.y) * kWide;
@@ -274,9 +276,9 @@ __global__ void wide(const unsigned int *__restrict__ in,
 // Blocks in the order of the output: the next one lies below.
 // Memory: as moveWide.
 // Launch assumption: as moveWide; a grid that covers `out` by its tiles.
-__global__ void turned(const unsigned int *__restrict__ in,
-                       unsigned int *__restrict__ out, size_t rows,
-                       size_t cols)
+__global__ void __maxnreg__(kWideRegisters)
+    turned(const unsigned int *__restrict__ in, unsigned int *__restrict__ out,
+           size_t rows, size_t cols)
 {
     // snippet: turned-order
     const size_t firstRow = static_cast<size_t>(blockIdx.x) * kWide;
