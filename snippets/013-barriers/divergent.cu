@@ -9,11 +9,13 @@
 // missing threads at the other one, and so both let everybody through: nothing
 // hangs, and the rest counts before the names are written.
 //
-// In eitherWay, both branches of an if have a barrier. Everyone counts right.
+// In eitherWay, both branches of an if have a barrier. With whole warps in
+// either branch everyone counts right; with 100 threads in the first one, which
+// ends inside of a warp, most miss four names.
 //
-// Both are undefined: a barrier must be reached by all threads of the block, or
-// by none. synccheck says so of both, also where the result is right. Here the
-// part is whole warps; through-a-warp.cu cuts a warp in two.
+// All of it is undefined: a barrier must be reached by all threads of the
+// block, or by none. synccheck says so also where the result is right. What
+// passBy does if its part ends inside of a warp, through-a-warp.cu shows.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o divergent divergent.cu
 // Run: ./divergent
