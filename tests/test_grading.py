@@ -156,6 +156,21 @@ def test_regions_inside_the_exercise_belong_to_it():
     assert parts.before + parts.answer + parts.after == source(inner)
 
 
+@pytest.mark.parametrize(
+    ("answer", "lacks"),
+    [
+        ("i += gridDim.x * blockDim.x;", []),
+        ("float gridDim = 1;", []),
+        ("// gridDim", ["gridDim"]),
+        ('puts("gridDims");', ["gridDim"]),
+        ("myGridDim = gridDim2;", ["gridDim"]),
+        ("", ["gridDim"]),
+    ],
+)
+def test_which_pieces_an_answer_lacks(answer, lacks):
+    assert exercises.lacking(answer, ("gridDim",), "cuda") == lacks
+
+
 # How an answer is judged.
 
 

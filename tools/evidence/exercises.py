@@ -9,6 +9,7 @@ from the reader's file.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -120,8 +121,8 @@ def code(text: str, language: Language) -> str:
 
 def lacking(answer: str, wanted: tuple[str, ...], language: Language) -> list[str]:
     """Return the identifiers that a right answer must contain and this one does not."""
-    words = set(code(answer, language).split())
-    return [name for name in wanted if name not in words]
+    text = code(answer, language)
+    return [name for name in wanted if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
 
 
 def read(path: Path, shown: str) -> str:
