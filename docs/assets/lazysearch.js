@@ -9,7 +9,6 @@
   const look = (event) => { if (field(event)) wake(); };
   for (const kind of ["focusin", "pointerover", "pointerdown"]) document.addEventListener(kind, look);
   document.addEventListener("keydown", (event) => { if ("fs/".includes(event.key)) wake(); });
-  if (new URLSearchParams(location.search).has("q")) wake();
 
   const { Worker, XMLHttpRequest } = window;
 
