@@ -16,6 +16,7 @@ import pytest
 import yaml
 from markdown.preprocessors import Preprocessor
 
+import browsing
 from browsing import missing
 from conftest import PYPROJECT, Tree
 from evidence import readme
@@ -361,6 +362,30 @@ def test_zensical_has_to_watch_what_pages_are_made_of(site: Tree) -> None:
     asked = re.search(r"write: (watch: .*)", done.stderr)
     site.write("mkdocs.yml", CONFIG.replace(WATCH, f"{asked[1]}\n"))
     assert start("zensical", site).returncode == 0
+
+
+@pytest.mark.browser
+@pytest.mark.filterwarnings("ignore")
+def test_search_works_under_zensical_too(site: Tree) -> None:
+    """Its theme asks for its worker in another way than that of MkDocs."""
+    shutil.copytree(ROOT / "docs/assets", site.root / "docs/assets")
+    site.write("mkdocs.yml", f"{CONFIG}extra:\n  polyfills:\n    - assets/lazysearch.js\n")
+    done = start("zensical", site)
+    assert done.returncode == 0, done.stderr
+    with (
+        browsing.launched() as browser,
+        browsing.served(site.root / "site") as address,
+        browsing.opened(browser, address) as page,
+    ):
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        assert [url for url in asked if "/workers/" in url] == []
+        page.locator("[for=__search]:visible, .md-search__button:visible").first.click()
+        page.keyboard.type("warp")
+        page.get_by_text("32 threads.").wait_for()
+        assert len([url for url in asked if "/workers/search." in url]) == 1
 
 
 def test_this_site_watches_what_its_pages_are_made_of() -> None:

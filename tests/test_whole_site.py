@@ -321,6 +321,14 @@ def test_the_site_for_disk_has_all_plugins_of_the_other() -> None:
     assert read("offline.yml") == [*read("mkdocs.yml"), "offline"]
 
 
+def test_what_comes_from_elsewhere_has_its_licence_beside_it() -> None:
+    folder = ROOT / "docs/assets/offline"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "LICENSE.txt", "SOURCE.txt", "iframe-worker.js"]  # fmt: skip
+    assert "Permission is hereby granted" in (folder / "LICENSE.txt").read_text(encoding="utf-8")
+    assert "iframe-worker 1.0.4" in (folder / "SOURCE.txt").read_text(encoding="utf-8")
+
+
 def test_make_knows_the_site_for_disk() -> None:
     def make(*words: str) -> str:
         command = ["make", "--no-print-directory", *words]

@@ -19,7 +19,9 @@
       this.told = awake.then(() => {
         const worker = new Worker(...from);
         worker.addEventListener("message", (event) => {
-          this.dispatchEvent(new MessageEvent("message", { data: event.data }));
+          const told = new MessageEvent("message", { data: event.data });
+          this.dispatchEvent(told);
+          if (this.onmessage) this.onmessage(told);
         });
         return worker;
       });
