@@ -8,10 +8,11 @@ BIN    := $(VENV)/bin
 # The compiler's wheels, where the machine has no CUDA toolkit of its own.
 CUDA   := $(if $(or $(wildcard $(CUDA_HOME)/bin/nvcc),$(shell command -v nvcc)),,[cuda])
 
-.PHONY: site serve test lint evidence check bench clean help
+.PHONY: site offline serve test lint evidence check bench clean help
 
 help:
 	@echo "make site      build the site into site/ from recorded evidence"
+	@echo "make offline   build the site into site-offline/, to be opened from disk"
 	@echo "make test      run the whole test suite, the linters and the type checker"
 	@echo "make serve     build and serve the site, again after every edit"
 	@echo "make check     judge whether any page or evidence is stale or false"
@@ -22,6 +23,11 @@ site: $(VENV)/.site
 	$(BIN)/evidence check
 	$(BIN)/mkdocs build --strict --clean --quiet
 	@echo "built: site/index.html"
+
+offline: $(VENV)/.site
+	$(BIN)/evidence check
+	$(BIN)/mkdocs build --strict --clean --quiet --config-file offline.yml
+	@echo "built: site-offline/index.html"
 
 serve: $(VENV)/.site
 	$(BIN)/mkdocs serve
@@ -48,7 +54,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python tools/bench.py
 
 clean:
-	rm -rf site .evidence $(VENV)
+	rm -rf site site-offline .evidence $(VENV)
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -287,7 +285,7 @@ def test_a_page_outside_of_mkdocs_is_known_by_zensical(site: Tree) -> None:
 
     class Context(Preprocessor):
         page = type("Page", (), {"path": "days/001.md", "url": "days/001/"})()
-        config = {"docs_dir": str(site.root / "docs")}  # noqa: RUF012
+        config = {"docs_dir": str(site.root / "docs"), "watch": [str(site.root)]}  # noqa: RUF012
 
         def run(self, lines: list[str]) -> list[str]:
             return lines
@@ -299,19 +297,6 @@ def test_a_page_outside_of_mkdocs_is_known_by_zensical(site: Tree) -> None:
     assert "1.25" in md.convert(body)
     with pytest.raises(EvidenceError, match=r"^docs/days/001\.md:9: unknown-name"):
         md.convert(body.replace("takes [= time ]", "takes [= tme ]"))
-
-
-def test_the_same_site_under_properdocs(site: Tree) -> None:
-    pytest.importorskip("properdocs", reason="ProperDocs is not installed: pip install properdocs")
-    config = CONFIG.format(plugins="evidence").replace("theme: mkdocs", "theme: material")
-    site.write("mkdocs.yml", config)  # MkDocs' own themes are another package there
-    command = [sys.executable, "-m", "properdocs", "build", "--strict", "-f", "mkdocs.yml"]
-    assert subprocess.run(command, cwd=site.root, check=False, capture_output=True).returncode == 0
-    assert "1.25" in page(site)
-    break_claim(site)
-    done = subprocess.run(command, cwd=site.root, check=False, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert BROKEN[break_claim] in done.stderr
 
 
 def test_one_build_reads_the_project_once(site: Tree, monkeypatch: pytest.MonkeyPatch) -> None:

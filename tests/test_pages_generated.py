@@ -255,7 +255,7 @@ def test_every_claim_of_the_site(site: Tree) -> None:
     assert html.split("\n") == [
         '<div class="ev-block"><p class="ev-count">3 claims on 2 pages; on h200: 1 holds, 1 does '
         "not hold, as said, 1 holds within noise; on t4: 1 holds, 1 does not hold</p>",
-        '<section class="ev-claims"><p class="ev-of"><a href="days/001.md">Adding vectors</a></p><ul>',
+        '<section class="ev-claims" data-search-exclude=""><p class="ev-of"><a href="days/001.md">Adding vectors</a></p><ul>',
         '<li class="ev-claim ev-holds"><span class="ev-sign" aria-hidden="true">✓</span>'
         '<div class="ev-said"><p><a href="days/001.md#claim~1">It is faster by far, 1.1 ms against '
         '3.00 ms, and x is 2.</a></p><p class="ev-must"><code>time &lt; other</code> with a margin '
@@ -265,7 +265,7 @@ def test_every_claim_of_the_site(site: Tree) -> None:
         '<p class="ev-must"><code>time &gt; other</code></p><dl class="ev-stands">'
         "<dt>h200</dt><dd>does not hold, as said: 1.1 ms &gt; 3.00 ms</dd>"
         "<dt>t4</dt><dd>does not hold: 1.1 ms &gt; 3.00 ms</dd></dl></div></li></ul></section>",
-        '<section class="ev-claims"><p class="ev-of"><a href="index.md">docs/index.md</a></p><ul>',
+        '<section class="ev-claims" data-search-exclude=""><p class="ev-of"><a href="index.md">docs/index.md</a></p><ul>',
         '<li class="ev-claim ev-noise"><span class="ev-sign" aria-hidden="true">≈</span>'
         '<div class="ev-said"><p><a href="index.md#claim~1">Just so.</a></p><p class="ev-must">'
         '<code>time &lt; 1.2</code></p><dl class="ev-stands"><dt>h200</dt><dd>holds within noise: '

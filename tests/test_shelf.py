@@ -28,10 +28,18 @@ OUTPUT = (
 )
 WHY = '<details class="ev-why"><summary>holds</summary><table></table></details>'
 
+DATA = '<details class="ev-data"><summary>The numbers</summary><table></table></details>'
+
 
 @pytest.mark.parametrize(
     ("part", "seen"),
-    [(CODE, "<pre><code>if (a &lt; 10)\n</code></pre>"), (WHOLE, ""), (OUTPUT, ""), (WHY, "")],
+    [
+        (CODE, "<pre><code>if (a &lt; 10)\n</code></pre>"),
+        (WHOLE, ""),
+        (OUTPUT, ""),
+        (WHY, ""),
+        (DATA, ""),
+    ],
 )
 def test_what_search_sees_of_a_part(part: str, seen: str) -> None:
     shelf = Shelf()
@@ -42,7 +50,9 @@ def test_what_search_sees_of_a_part(part: str, seen: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from([CODE, WHOLE, OUTPUT, WHY, "<p>text</p>", "\n", "<details>a</details>"])
+        st.sampled_from(
+            [CODE, WHOLE, OUTPUT, WHY, DATA, "<p>text</p>", "\n", "<details>a</details>"]
+        )
     )
 )
 def test_a_page_is_whole_again(parts: list[str]) -> None:

@@ -9,7 +9,6 @@
   const look = (event) => { if (field(event)) wake(); };
   for (const kind of ["focusin", "pointerover", "pointerdown"]) document.addEventListener(kind, look);
   document.addEventListener("keydown", (event) => { if ("fs/".includes(event.key)) wake(); });
-  if (new URLSearchParams(location.search).has("q")) wake();
 
   const { Worker, XMLHttpRequest } = window;
 
@@ -20,7 +19,9 @@
       this.told = awake.then(() => {
         const worker = new Worker(...from);
         worker.addEventListener("message", (event) => {
-          this.dispatchEvent(new MessageEvent("message", { data: event.data }));
+          const told = new MessageEvent("message", { data: event.data });
+          this.dispatchEvent(told);
+          if (this.onmessage) this.onmessage(told);
         });
         return worker;
       });

@@ -99,7 +99,8 @@ def sentence(body: str, numbers: list[str]) -> str:
 
 def _group(title: str, rows: list[str]) -> str:
     return (
-        f'<section class="ev-claims"><p class="ev-of">{title}</p><ul>{"".join(rows)}</ul></section>'
+        f'<section class="ev-claims" data-search-exclude=""><p class="ev-of">{title}</p>'
+        f"<ul>{''.join(rows)}</ul></section>"
     )
 
 

@@ -7,6 +7,7 @@ the extension's option `page` says it.
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from markdown import Markdown
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a host looks at to see whether the page it has kept is still good.
+
+    Attributes:
+        file: The site's configuration.
+        entries: What it says under `watch`.
+    """
+
+    file: Path
+    entries: tuple[str, ...]
+
+    def covers(self, path: Path) -> bool:
+        """Whether a change of a file, or in a folder, is noticed."""
+        tops = [(self.file.parent / entry).resolve() for entry in self.entries]
+        return any(path.resolve().is_relative_to(top) for top in tops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +46,26 @@ class Host:
             the host has none.
         anchors: Where the host collects the anchors of the page, if it checks links.
         resolve: Turns a link to a Markdown file into one to its page.
+        rewrites: Whether it does so itself with every link of the finished HTML.
+        watched: When it renders a page again; None if it always does.
     """
 
     path: Path | None
     build: Any = None
     anchors: set[str] | None = None
     resolve: Callable[[str], str] | None = None
+    rewrites: bool = False
+    watched: Watched | None = None
 
     def link(self, target: str) -> str:
-        """Return a link to another page as a reader's browser needs it.
+        """Return a link to another page, to be put into finished HTML.
 
-        Hosts rewrite links between Markdown files, but not those in finished HTML.
+        MkDocs rewrites links between Markdown files, but not those; Zensical does.
         """
+        return target if self.rewrites else self.address(target)
+
+    def address(self, target: str) -> str:
+        """Return a link to another page as a reader's browser needs it."""
         return target if self.resolve is None else self.resolve(target)
 
     def has(self, path: str) -> bool:
@@ -86,5 +113,47 @@ def _zensical(md: Markdown) -> Host | None:
     path = getattr(getattr(context, "page", None), "path", None)
     if path is None:
         return None
-    docs = dict(getattr(context, "config", None) or {}).get("docs_dir", "docs")
-    return Host(Path(path) if Path(path).is_file() else Path(docs) / path)
+    settings = dict(getattr(context, "config", None) or {})
+    root = Path(settings.get("root_dir", ""))
+    docs = root / settings.get("docs_dir", "docs")
+    files = [root / name for name in ("zensical.toml", "mkdocs.yml", "mkdocs.yaml")]
+    file = next((file for file in files if file.is_file()), files[0])
+    return Host(
+        Path(path) if Path(path).is_file() else docs / path,
+        resolve=Resolver(str(path), bool(settings.get("use_directory_urls", True))),
+        rewrites=True,
+        watched=Watched(file, tuple(settings.get("watch") or ())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Turns links of a page to Markdown files into links to pages.
+
+    Attributes:
+        page: The page's file, relative to the docs.
+        folders: Whether a page's address is that of a folder.
+    """
+
+    page: str
+    folders: bool
+
+    def __call__(self, target: str) -> str:
+        """Return a link as a reader's browser needs it."""
+        file, hash_, anchor = target.partition("#")
+        if not file.endswith(".md"):
+            return target
+        to = posixpath.normpath(posixpath.join(posixpath.dirname(self.page), file))
+        here = posixpath.dirname(self._address(self.page))
+        relative = posixpath.relpath(self._address(to), here or ".")
+        if self.folders:
+            relative = posixpath.join(posixpath.dirname(relative), "") or "./"
+        return f"{relative}{hash_}{anchor}"
+
+    def _address(self, file: str) -> str:
+        """Return a page's file in the site; that of a folder's page is its index."""
+        stem = file.removesuffix(".md")
+        folder, name = posixpath.split(stem)
+        if name in ("index", "README"):
+            return posixpath.join(folder, "index.html")
+        return posixpath.join(stem, "index.html") if self.folders else f"{stem}.html"

@@ -185,11 +185,15 @@ def _number(value: Value | None) -> str:
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table that scrolls by itself; cells are HTML, title and heads are text."""
+    """Return a table that scrolls by itself; cells are HTML, title and heads are text.
+
+    A search finds what it lists on the pages that it lists it from.
+    """
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return (
-        f'<div class="ev-scroll" role="region" aria-label="{escape(title)}" tabindex="0">'
+        f'<div class="ev-scroll" role="region" aria-label="{escape(title)}" tabindex="0" '
+        'data-search-exclude="">'
         '<table class="ev-table ev-overview">'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )

@@ -32,21 +32,21 @@ _STANDS: dict[Holds, tuple[str, str, str]] = {
 }
 
 
-def number(shown: Number, href: Href, finished: Href) -> Element:
+def number(shown: Number, href: Href, address: Href) -> Element:
     """Return a bound number: a link to its place in the recorded output.
 
     Args:
         shown: The number.
-        href: Gives the link to a source's place, from Markdown file to
-            Markdown file; None where no page shows it.
-        finished: Gives the same link as the browser needs it.
+        href: Gives the link to a source's place, which the host may still
+            rewrite; None where no page shows it.
+        address: Gives the same link as the browser needs it.
     """
     first = next((place for source in shown.sources if (place := href(source))), None)
     title = "\n".join(f"{_address(source)}: {what(source)}" for source in shown.sources[:_MOST])
     single = len(shown.sources) == 1 and shown.expression == shown.sources[0].name
     # What the title and the link do not say already.
     data: dict[str, object] = {} if single else {"expression": shown.expression}
-    elsewhere = _elsewhere(shown.sources[:_MOST], [finished(s) for s in shown.sources[:_MOST]])
+    elsewhere = _elsewhere(shown.sources[:_MOST], [address(s) for s in shown.sources[:_MOST]])
     if elsewhere:
         data["places"] = elsewhere
     return _bound(shown.text, "ev-value", title, data, first)

@@ -33,6 +33,7 @@ from evidence.pages import (
     reading,
     render,
     shown,
+    watching,
     wholes,
 )
 from evidence.pages.bindings import Pages
@@ -78,9 +79,11 @@ class Rendering:
             folder: Where to look for the project if the page's file is unknown.
 
         Raises:
-            ConfigError: There is no project around the page.
+            ConfigError: There is no project around the page, or the host would
+                keep the page after what it shows has changed.
         """
         pages = pages_for(host, folder if host.path is None else host.path.parent)
+        watching.require(host.watched, pages.library.project.config)
         return cls(_bound(pages, text, host.path), pages, host)
 
     def item(self, index: int) -> Shown:
@@ -112,7 +115,7 @@ class Rendering:
         found = self.item(index)
         if not isinstance(found, shown.Predict):
             return _error(found)
-        number = render.number(found.number, self._finished, self._finished)
+        number = render.number(found.number, self._finished, self._address)
         return predict.asked(found, tostring(number, encoding="unicode"))
 
     def plot(self, index: int) -> str:
@@ -132,7 +135,7 @@ class Rendering:
         """Return the element of a number."""
         found = self.item(index)
         if isinstance(found, shown.Number):
-            return render.number(found, self._href, self._finished)
+            return render.number(found, self._href, self._address)
         if isinstance(found, shown.Sourced):
             return render.sourced(found)
         return render.failed(_message(found))
@@ -268,6 +271,10 @@ class Rendering:
     def _finished(self, source: Source) -> str | None:
         href = self._href(source)
         return None if href is None else self._host.link(href)
+
+    def _address(self, source: Source) -> str | None:
+        href = self._href(source)
+        return None if href is None else self._host.address(href)
 
     def _to(self, page: str) -> str:
         """Return the link from this page's file to another's; empty for itself."""

@@ -3,7 +3,7 @@
 A search plugin parses a page element by element, and most of a lesson's
 elements belong to highlighted code and recorded tables. While it looks, a
 region stands there as plain text, which is what it keeps of it anyway; whole
-listings, outputs and what is folded under claims are left out, so that a
+listings, outputs and what is folded under claims and plots are left out, so that a
 search for a word finds where it is explained.
 """
 
@@ -13,7 +13,7 @@ import re
 
 _PART = re.compile(
     r'<figure class="(?P<kind>ev-code|ev-code ev-whole|ev-output)".*?</figure>'
-    r'|<details class="ev-why">.*?</details>',
+    r'|<details class="ev-(?:why|data)">.*?</details>',
     re.DOTALL,
 )
 _CODE = re.compile(r"<code[^>]*>(.*)</code>", re.DOTALL)
