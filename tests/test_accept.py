@@ -313,3 +313,13 @@ def test_the_commit_is_named_where_the_recording_machine_had_only_the_files(
     source = tree.root / "kernels/001-add/add.cu"
     source.write_text(source.read_text() + "// a comment\n", encoding="utf-8")
     assert commit_taken() == ""  # not as committed
+
+    # Recorded beside other changes, before the program was committed.
+    monkeypatch.setattr("recording.ORIGIN", Origin("f" * 40, dirty=True, date="2026-12-01"))
+    (tmp_path / "out.zip").unlink()
+    record(tree, kit, target=tmp_path / "out.zip", everything=True)
+    assert commit_taken() == "f" * 40
+    assert stored(tree)["recorded"]["dirty"]
+    git("commit", "-qam", "with its comment")
+    assert commit_taken() == git("rev-parse", "HEAD")
+    assert not stored(tree)["recorded"]["dirty"]

@@ -865,11 +865,25 @@ def test_the_commit(tmp_path):
     git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x")
     clean = document.origin(tmp_path)
     assert (len(clean.commit), clean.dirty) == (40, False)
-    (tmp_path / "new").write_text("untracked files do not count")
-    assert not document.origin(tmp_path).dirty
-    (tmp_path / "a").write_text("y")
+    (tmp_path / "new").write_text("may be a program")
     assert document.origin(tmp_path).dirty
     assert document.origin(tmp_path, "a" * 40).commit == "a" * 40
+
+
+def test_only_a_programs_own_files_make_its_commit_doubtful(tree, kit, monkeypatch):
+    def git(*words):
+        given = ["-c", "user.name=x", "-c", "user.email=x@x"]
+        subprocess.run(["git", *given, *words], cwd=tree.root, check=True, capture_output=True)
+
+    tree.program("001-add", "one", fake_cuda.source("echo x", stem="one"))
+    tree.program("001-add", "two", fake_cuda.source("echo x", stem="two"))
+    git("init", "-q")
+    git("add", "kernels/001-add/one.cu")
+    git("commit", "-q", "-m", "one of them")
+    monkeypatch.setattr("recording.ORIGIN", document.origin(tree.root))
+    record(tree, kit)
+    assert not stored(tree, "001-add/one")["recorded"]["dirty"]
+    assert stored(tree, "001-add/two")["recorded"]["dirty"]
 
 
 def test_a_commit_that_is_none(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-import posixpath
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,17 +73,18 @@ def accept(project: Project, paths: Iterable[Path]) -> Report:
 
 
 def _with_commit(project: Project, program: Program, data: dict[str, Any]) -> dict[str, Any]:
-    """Name the commit where the recording machine had only the files.
+    """Name the commit where the recording machine could not.
 
-    The record's key has just been found to be that of this tree's sources; if
-    these are committed as they stand, the commit holds what was recorded.
+    It had only the files, or they were not committed yet. The record's key has just
+    been found to be that of this tree's sources; if these are committed as they stand,
+    the commit holds what was recorded.
     """
-    if data["recorded"]["commit"]:
+    if data["recorded"]["commit"] and not data["recorded"]["dirty"]:
         return data
     folder = project.relative(program.directory)
-    names = (*data["inputs"]["files"], *data["inputs"]["declared"])
-    files = [posixpath.normpath(f"{folder}/{name}") for name in names]
-    commit = document.commit_of(project.root, files)
+    commit = document.commit_of(project.root, document.inputs_in(folder, data["inputs"]))
+    if not commit:
+        return data
     return {**data, "recorded": {**data["recorded"], "commit": commit, "dirty": False}}
 
 

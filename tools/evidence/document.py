@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import posixpath
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evidence import __version__, key, store
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from evidence.build import Compiled
     from evidence.machine import Machine
     from evidence.model import Inputs, Program
+    from evidence.project import Project
     from evidence.scrub import Scrubber
 
 # What a program or a tool wrote; only there may something of the machine stand.
@@ -33,7 +35,7 @@ class Origin:
 
     Attributes:
         commit: 40 hexadecimal digits; "" outside of git.
-        dirty: Whether tracked files differ from that commit.
+        dirty: Whether that commit may lack what is recorded.
         date: `2026-12-01`, UTC.
     """
 
@@ -63,8 +65,26 @@ def origin(root: Path, commit: str | None = None) -> Origin:
     found = _git(root, "rev-parse", "HEAD").strip()
     if not _COMMIT.fullmatch(found):
         return Origin("", dirty=False, date=date)
-    dirty = bool(_git(root, "status", "--porcelain", "--untracked-files=no", "--", ".").strip())
+    dirty = bool(_git(root, "status", "--porcelain", "--", ".").strip())
     return Origin(found, dirty, date)
+
+
+def inputs_in(folder: str, data: Mapping[str, Any]) -> list[str]:
+    """Return the files that a record's key is taken over, relative to the project's root.
+
+    Args:
+        folder: The program's folder.
+        data: The record's `inputs`.
+    """
+    names = (*data["files"], *data["declared"])
+    return [posixpath.normpath(f"{folder}/{name}") for name in names]
+
+
+def narrowed(project: Project, where: Origin, program: Program, inputs: Inputs) -> Origin:
+    """Return where a program's own files are from, whatever else in the tree was changed."""
+    files = inputs_in(project.relative(program.directory), key.to_json(inputs))
+    clean = where.dirty and commit_of(project.root, files) == where.commit
+    return replace(where, dirty=where.dirty and not clean)
 
 
 def commit_of(root: Path, files: Sequence[str]) -> str:

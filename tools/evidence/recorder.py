@@ -233,7 +233,8 @@ class _Session:
         data = document.assemble(
             program, self.machine, labels=self.project.config.labels, inputs=inputs,
             compiled=compiled, trial=found, reasons=reasons, packages=packages,
-            where=self.where, scrubber=self.scrubber,
+            where=document.narrowed(self.project, self.where, program, inputs),
+            scrubber=self.scrubber,
         )  # fmt: skip
         return data, inputs
 
