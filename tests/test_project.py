@@ -46,6 +46,22 @@ def test_a_name_for_several_where_one_is_needed(tree):
         tree.load().get("001-add")
 
 
+def test_a_folder_alone_does_not_mean_its_exercise(tree):
+    tree.program("001-add", "add")
+    for name in ("starter", "solution"):
+        tree.write(f"snippets/001-add/{name}.py", PY.format(name))
+    found = tree.load()
+    assert found.get("001-add").name == found.get("1").name == "001-add/add"
+    assert len(found.find(["001-add"])) == 3
+
+
+def test_a_folder_of_nothing_but_an_exercise_means_two_programs(tree):
+    for name in ("starter", "solution"):
+        tree.write(f"snippets/001-add/{name}.py", PY.format(name))
+    with pytest.raises(EvidenceError, match="stands for several programs: 001-add/solution"):
+        tree.load().get("001-add")
+
+
 def test_two_programs_with_one_name(tree):
     tree.program()
     tree.write("kernels/001-add/add.py", PY.format("add"))

@@ -51,6 +51,11 @@ class Parts:
         return f"{self.before}{self.after}"
 
 
+def belongs(program: Program) -> bool:
+    """Return whether a program is a starter or a solution."""
+    return program.stem in (STARTER, SOLUTION)
+
+
 def cut(text: str, shown: str, language: Language) -> Parts:
     """Cut a source at its exercise.
 
@@ -138,7 +143,7 @@ def findings(project: Project) -> Iterator[Finding]:
     """Yield a finding for every exercise that cannot be what it says."""
     by_name = {program.name: program for program in project.programs}
     for program in project.programs:
-        if program.stem not in (STARTER, SOLUTION):
+        if not belongs(program):
             continue
         other = SOLUTION if program.stem == STARTER else STARTER
         partner = by_name.get(f"{program.folder}/{other}")

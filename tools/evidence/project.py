@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from evidence import config as config_module
-from evidence import header, key
+from evidence import exercises, header, key
 from evidence.errors import EvidenceError, SourceError
 from evidence.findings import Finding
 from evidence.model import Plan, Program
@@ -83,10 +83,14 @@ class Project:
     def get(self, name: str) -> Program:
         """Return the one program a name stands for.
 
+        A folder or a day alone does not mean its exercise, where it has other programs.
+
         Raises:
             EvidenceError: It stands for none or for several.
         """
         hits = self.index.get(_plain(name)) or self.find([name])
+        if len(hits) > 1:
+            hits = tuple(p for p in hits if not exercises.belongs(p)) or hits
         if len(hits) > 1:
             several = ", ".join(p.name for p in hits)
             raise EvidenceError(
