@@ -14,8 +14,9 @@
 // ends inside of a warp, most miss four names.
 //
 // All of it is undefined: a barrier must be reached by all threads of the
-// block, or by none. synccheck says so also where the result is right. What
-// passBy does if its part ends inside of a warp, through-a-warp.cu shows.
+// block, or by none. synccheck says so, and ends the program at the first
+// kernel. What passBy does if its part ends inside of a warp, through-a-warp.cu
+// shows.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o divergent divergent.cu
 // Run: ./divergent
@@ -92,7 +93,6 @@ __global__ void eitherWay(unsigned int part, unsigned int *__restrict__ found)
     const unsigned int tid = threadIdx.x;
     names[tid] = kNobody;
     __syncthreads();
-    // snippet: either-way
     if (tid < part) {
         beLate();
         names[tid] = tid + 1;
@@ -101,7 +101,6 @@ __global__ void eitherWay(unsigned int part, unsigned int *__restrict__ found)
         __syncthreads();
     }
     found[tid] = namesIn(names);
-    // end snippet
 }
 
 struct Case {
