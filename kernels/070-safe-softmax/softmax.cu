@@ -420,8 +420,10 @@ static int runLevels(Failure *failure)
             if (std::isfinite(v.frac)) {
                 std::snprintf(frac, sizeof(frac), "%.4f", v.frac);
             }
-            std::printf("  %-5s %-6.0f  %8.0f  %7u  %7u  %8u  %7u  %11s\n",
-                        level < 0.0f ? "minus" : "plus", std::fabs(level),
+            char name[16];
+            std::snprintf(name, sizeof(name), "%s %.0f",
+                          level < 0.0f ? "minus" : "plus", std::fabs(level));
+            std::printf("  %-12s  %8.0f  %7u  %7u  %8u  %7u  %11s\n", name,
                         level, v.finite, v.zero, v.sumOne, v.right, frac);
             const float shift = path == kShifted ? level - kShift : level;
             const bool due = path == kSafe ||

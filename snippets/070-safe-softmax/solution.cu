@@ -38,8 +38,8 @@ constexpr unsigned int kScores = 333;  // ten warps and a rest
 constexpr double kRtol = 1e-5;
 
 enum Kind { kSmall, kLarge, kFarBelow, kMasked, kAllMasked, kKinds };
-constexpr const char *kNames[kKinds] = {"largest score 0", "largest score 500",
-                                        "largest score -500",
+constexpr const char *kNames[kKinds] = {"largest 0", "largest 500",
+                                        "largest minus 500",
                                         "two of three masked", "all masked"};
 
 __device__ float warpMax(float value)
