@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Day 70: a softmax that overflows, and two checks that each miss one way.
-// Three rows of four scores; their weights are computed as they are defined. In
+// Three rows of four scores, and weights computed as they are defined. In the
 // second row every exp is finite and their total is not; in the third, exp
 // itself is infinite.
 //
