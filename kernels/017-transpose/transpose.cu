@@ -5,17 +5,18 @@
 // question is how near it comes to a plain copy of the same bytes.
 //
 // The ladder, one idea a step. naive: neighbouring threads read neighbours and
-// write far apart. tile: a block collects 32 x 32 elements in shared memory and
-// writes them by rows as well. padded: the tile's rows are 33 words apart, so
-// that reading a column of it meets 32 banks (day 15). wide: 64 x 64 elements
-// per block and 16 bytes per access, four of them on their way from a thread;
-// row and column counts must be multiples of four. turned: the same, but
-// blocks that start one after the other lie below each other in the input, and
-// so side by side in the output.
+// write far apart. gather: the other way round. tile: a block collects 32 x 32
+// elements in shared memory and writes them by rows as well. padded: the tile's
+// rows are 33 words apart, so that reading a column of it meets 32 banks (day
+// 15). wide: 64 x 64 elements per block and 16 bytes per access, four of them
+// on their way from a thread; row and column counts must be multiples of four.
+// turned: the same, but blocks that start one after the other lie below each
+// other in the input, and so side by side in the output.
 //
 // Prediction, written before the run: naive reaches a third of the copy's rate,
 // tile half, padded three quarters, wide nine tenths. The last step was found
-// by trying several tiles and orders; nothing was predicted for it.
+// by trying several tiles and orders; nothing was predicted for it. gather came
+// last of all; it was expected to be twice as fast as naive.
 //
 // Elements are bits, all different: element i of the input is i + 1. One judge,
 // a kernel, counts the elements whose bits are not those that belong there; it
@@ -175,6 +176,27 @@ __global__ void naive(const unsigned int *__restrict__ in,
     // end snippet
 }
 
+// The same elements for each block, but its lanes lie along a column.
+// Memory: a warp reads 32 elements that are `cols` elements apart, and of each
+// sector only four bytes; the rest is for other warps of the block, if a cache
+// keeps it for them. It writes 32 neighbouring elements.
+// Launch assumption: as naive.
+__global__ void gather(const unsigned int *__restrict__ in,
+                       unsigned int *__restrict__ out, size_t rows,
+                       size_t cols)
+{
+    // snippet: gather
+    const size_t row = static_cast<size_t>(blockIdx.y) * kTile + threadIdx.x;
+    const size_t first = static_cast<size_t>(blockIdx.x) * kTile + threadIdx.y;
+    for (unsigned int i = 0; i < kTile; i += kStep) {
+        const size_t col = first + i;
+        if (row < rows && col < cols) {
+            out[col * rows + row] = in[row * cols + col];
+        }
+    }
+    // end snippet
+}
+
 // Through a tile in shared memory, whose rows are kTilePitch words apart.
 // Memory: a warp reads and writes 32 neighbouring elements. It stores a row of
 // the tile and reads a column of it: at a pitch of 32 words all of a column
@@ -298,11 +320,21 @@ struct Path {
     bool fours;         // needs multiples of four
 };
 
-enum { kCopy, kNaive, kTileOnly, kPadded, kWideOnly, kTurned, kPathCount };
+enum {
+    kCopy,
+    kNaive,
+    kGather,
+    kTileOnly,
+    kPadded,
+    kWideOnly,
+    kTurned,
+    kPathCount
+};
 
 constexpr Path kPaths[kPathCount] = {
     {"copy", copy, kTile, true},
     {"naive", naive, kTile, false},
+    {"gather", gather, kTile, false},
     {"tile", tiled<kTile>, kTile, false},
     {"padded", tiled<kPitch>, kTile, false},
     {"wide", wide, kWide, true},
