@@ -45,7 +45,10 @@
 
 // --- Shapes -----------------------------------------------------------------
 
-constexpr unsigned int kSteps = 2048;  // of 4 cycles or more: over 4 us
+// Of 4 cycles or more each. The stay has to be longer than the machine takes to
+// start all blocks: with an eighth of it, the first blocks of 128 threads were
+// gone before the last had come, and only half of them were seen at once.
+constexpr unsigned int kSteps = 16384;
 constexpr unsigned int kQuickSteps = 16;
 constexpr unsigned int kRounds = 2;    // as many blocks as fit, and again
 constexpr unsigned int kMostSms = 1024;
