@@ -120,7 +120,7 @@ static_assert(blocksOf(fitOf(kT4, kPadded)) == 1,
 static_assert(blocksOf(fitOf(kT4, kUnpadded)) == 2,
               "without them there are two");
 // end snippet
-constexpr Needs kUnrolled = {256, 225, 32768};  // day 98
+constexpr Needs kUnrolled = {256, 255, 32768};  // day 98: swizzled
 
 // The first number of a chain.
 __host__ __device__ inline float firstOf(unsigned int thread,
