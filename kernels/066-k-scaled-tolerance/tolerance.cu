@@ -138,7 +138,7 @@ __global__ void serialDot(Kind kind, unsigned int k, float *__restrict__ out)
     const unsigned int row = threadIdx.x;
     // snippet: serial
     float total = 0.0f;
-#pragma unroll 8
+    #pragma unroll 8
     for (unsigned int i = 0; i < k; ++i) {
         total = fmaf(numberAt(kind, i, row, 1), numberAt(kind, i, row, 2),
                      total);

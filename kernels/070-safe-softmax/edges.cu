@@ -77,7 +77,7 @@ __global__ void countExp(unsigned long long first, unsigned long long count,
                           : e >= 0x1p-126f ? kNormal
                           : e > 0.0f       ? kDenormal
                                            : kZero;
-#pragma unroll
+        #pragma unroll
         for (int c = 0; c < kClasses; ++c) {
             if (c == where) {
                 ++found[c];
@@ -85,7 +85,7 @@ __global__ void countExp(unsigned long long first, unsigned long long count,
             }
         }
     }
-#pragma unroll
+    #pragma unroll
     for (int c = 0; c < kClasses; ++c) {
         atomicAdd(&census->count[c], found[c]);
         atomicMin(&census->least[c], least[c]);
