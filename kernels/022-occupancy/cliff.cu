@@ -622,7 +622,7 @@ int main(int argc, char **argv)
     std::printf("  records         %zu\n", records);
     std::printf("  bytes read      %zu B   (and as many written)\n",
                 records * kFields * sizeof(unsigned int));
-    std::printf("  multiply-adds   %zu   (as one chain or as eight)\n",
+    std::printf("  multiply-adds   %zu inst   (as one chain or as eight)\n",
                 static_cast<size_t>(blocks) * kChainThreads * multiplyAdds);
     printKernels(limits);
     int passed = judgePlaces(limits, &failure);
