@@ -2,8 +2,8 @@
 //
 // Day 1: a launch that never ran, in a program that asks nothing. The block is
 // larger than any GPU takes, so CUDA refuses the launch. No call's answer is
-// looked at, and the program goes on: it copies back what was in the memory
-// before, zeros, and prints them.
+// looked at, and the program goes on: it takes for sums what stood in their
+// place before, which is zeros, and prints them.
 //
 // Nothing in CUDA stops it. What does is the comparison at the end, which is
 // ours; without it the program would exit with status 0.
