@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gzip
 import http.server
 import os
+import shutil
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+ROOT = Path(__file__).parent.parent
 CHROMIUM = "/usr/bin/chromium"
 SCHEMES = ("light", "dark")
 WIDTHS = (1280, 320)
@@ -45,15 +48,54 @@ def launched() -> Iterator[Browser]:
         opened.close()
 
 
+def look(root: Path) -> str:
+    """Give a made site the real one's look; return what its `mkdocs.yml` begins with."""
+    for name in ("docs/assets", "overrides"):
+        shutil.copytree(ROOT / name, root / name)
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    return config.partition("not_in_nav:")[0]
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+class _Published(_Quiet):
+    """Compresses text, as hosts of published sites do, and says so."""
+
+    TEXT = frozenset({".css", ".html", ".js", ".json", ".svg", ".txt", ".xml"})
+
+    @functools.cache
+    @staticmethod
+    def _compressed(path: Path) -> bytes:
+        return gzip.compress(path.read_bytes())
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        path = path / "index.html" if path.is_dir() else path
+        accepted = self.headers.get("Accept-Encoding", "")
+        if path.suffix not in self.TEXT or not path.is_file() or "gzip" not in accepted:
+            super().do_GET()
+            return
+        body = self._compressed(path)
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder; give its address."""
+def served(folder: Path, *, published: bool = False) -> Iterator[str]:
+    """Serve a folder; give its address.
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(folder))
+    Args:
+        folder: What is served.
+        published: Compress text, as hosts of published sites do.
+    """
+    handler = functools.partial(_Published if published else _Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
