@@ -8,6 +8,8 @@ import gzip
 import http.server
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
 ROOT = Path(__file__).parent.parent
 CHROMIUM = "/usr/bin/chromium"
@@ -48,6 +50,19 @@ def launched() -> Iterator[Browser]:
         opened.close()
 
 
+def built(folder: Path) -> Path:
+    """Build the site itself; return the folder with it."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--clean"]
+    done = subprocess.run(
+        [*command, "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder)],
+        check=False,
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
 def look(root: Path) -> str:
     """Give a made site the real one's look; return what its `mkdocs.yml` begins with."""
     for name in ("docs/assets", "overrides"):
@@ -66,8 +81,8 @@ class _Published(_Quiet):
 
     TEXT = frozenset({".css", ".html", ".js", ".json", ".svg", ".txt", ".xml"})
 
-    @functools.cache
     @staticmethod
+    @functools.cache
     def _compressed(path: Path) -> bytes:
         return gzip.compress(path.read_bytes())
 
@@ -103,15 +118,35 @@ def served(folder: Path, *, published: bool = False) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def opened(browser: Browser, address: str, **context: Any) -> Iterator[Page]:
-    """Open a fresh page; fail on any error of its scripts and on any foreign request."""
+def opened(
+    browser: Browser,
+    address: str,
+    *,
+    before: str = "",
+    routes: Mapping[str, Callable[[Route], None]] | None = None,
+    **context: Any,
+) -> Iterator[Page]:
+    """Open a fresh page; fail on any error of its scripts and on any foreign request.
+
+    Args:
+        browser: The browser.
+        address: What is opened.
+        before: A script that runs before any of the page's.
+        routes: What answers requests instead of the server.
+        context: As for a new context of the browser.
+    """
     context.setdefault("viewport", {"width": 1280, "height": 800})
     made = browser.new_context(**context)
     page = made.new_page()
     page.set_default_timeout(10_000)
+    if before:
+        page.add_init_script(before)
+    for pattern, answer in (routes or {}).items():
+        page.route(pattern, answer)
     trouble: list[str] = []
+    own = "/".join(address.split("/")[:3])
     page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.on("request", lambda r: r.url.startswith(address) or trouble.append(r.url))
+    page.on("request", lambda r: r.url.startswith(own) or trouble.append(r.url))
     page.goto(address)
     yield page
     made.close()
