@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
 
 PLOT_DAY, STEPPER_DAY = "days/097-attention/", "days/072-online-normaliser/"
 TYPES = ["", "course/", PLOT_DAY, STEPPER_DAY, "sources/001-vector-add/", "reference/status/",
@@ -84,7 +84,8 @@ def test_no_page_is_wider_than_a_small_phone(
 ) -> None:
     with browsing.opened(browser, address, viewport={"width": 320, "height": 800}) as page:
         names = [p.relative_to(real_site).as_posix() for p in sorted(real_site.rglob("*.html"))]
-        assert len(names) > 25
+        names = [name for name in names if not name.startswith("days/")]  # see test_budgets.py
+        assert len(names) > 20
         for name in names:
             page.goto(address + name, wait_until="domcontentloaded")
             wide = page.evaluate("document.documentElement.scrollWidth")
