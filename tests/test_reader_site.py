@@ -261,12 +261,17 @@ def test_on_paper(page: Page, address: str, name: str) -> None:
         )
         assert page.locator(told).count() > 0, told
         assert hidden == 0, told
+    page.set_viewport_size({"width": 700, "height": 1000})  # as wide as paper
     cut = page.evaluate(
-        """[...document.querySelectorAll(".md-content :is(pre, code, table, div)")].filter(e =>
-            /auto|scroll|hidden/.test(getComputedStyle(e).overflowY) && e.checkVisibility()
-            && e.scrollHeight > e.clientHeight + 2).map(e => e.className)"""
+        """[...document.querySelectorAll(".md-content :is(pre, code, table, div)")].filter(e => {
+            const style = getComputedStyle(e);
+            const over = (flow, whole, part) => flow !== "visible" && whole > part + 2;
+            return e.checkVisibility() && (over(style.overflowY, e.scrollHeight, e.clientHeight)
+                || over(style.overflowX, e.scrollWidth, e.clientWidth));
+        }).map(e => `${e.nodeName}.${e.className}`)"""
     )
     assert cut == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
 
 
 def test_on_paper_a_list_says_where_each_number_stands(page: Page, address: str) -> None:
