@@ -56,6 +56,7 @@ def built(folder: Path, config: str = "mkdocs.yml") -> Path:
     site.plugins.on_startup(command="serve", dirty=False)
     build_command.build(site)
     site.plugins.on_shutdown()
+    site.plugins.on_startup(command="build", dirty=False)  # the next site has the same plugins
     return folder
 
 

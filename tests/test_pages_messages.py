@@ -275,8 +275,10 @@ FINDING = f"docs/index.md:{FIRST}: unknown-name: `tme` {UNKNOWN}"
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_build_stops_with_what_check_says(broken: Path, caplog: pytest.LogCaptureFixture) -> None:
+    config = load_config(str(broken))
+    config.plugins.on_startup(command="build", dirty=False)
     with pytest.raises(Abort):
-        build_command.build(load_config(str(broken)))
+        build_command.build(config)
     assert f"evidence check fails:\n{FINDING}" in caplog.messages
 
 
@@ -288,3 +290,4 @@ def test_under_serve_it_is_only_said(broken: Path, caplog: pytest.LogCaptureFixt
         build_command.build(config)
     assert f"a build would fail:\n{FINDING}" in caplog.messages
     config.plugins.on_shutdown()
+    config.plugins.on_startup(command="build", dirty=False)  # plugins outlive their site
