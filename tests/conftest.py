@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import browsing
 from evidence import key, project, store
 
 CUDA = """\
@@ -170,3 +171,9 @@ def tree(tmp_path: Path) -> Tree:
     made.write("pyproject.toml", PYPROJECT)
     (root / "docs").mkdir()
     return made
+
+
+@pytest.fixture(scope="session")
+def real_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site itself, built once."""
+    return browsing.built(tmp_path_factory.mktemp("real") / "site")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
-import os
-import shutil
-import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from mkdocs.commands import build as build_command
 from mkdocs.config import load_config
 
+import browsing
 from conftest import PYPROJECT, Tree
 
 if TYPE_CHECKING:
@@ -23,8 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore")]
 
-ROOT = Path(__file__).parent.parent
-CHROMIUM = "/usr/bin/chromium"
 RUNS = [
     ["GPU: NVIDIA H200 (compute capability 9.0)", ""]
     + [f"section {n}\n".strip() + "\n  count   7" for n in range(40)]
@@ -58,22 +51,10 @@ It is fast.
 """
 
 
-def missing(what: str) -> None:
-    """Skip where there is no browser, but never in CI."""
-    if os.environ.get("CI"):
-        pytest.fail(what)
-    pytest.skip(what)
-
-
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not Path(CHROMIUM).exists():
-        missing(f"no Chromium at {CHROMIUM}: apt-get install chromium")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with browsing.launched() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +62,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a small site that looks like the real one, with made evidence."""
     tree = Tree(tmp_path_factory.mktemp("site"))
     tree.write("pyproject.toml", PYPROJECT)
-    shutil.copytree(ROOT / "docs/assets", tree.root / "docs/assets")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    tree.write("mkdocs.yml", config.partition("not_in_nav:")[0])
+    tree.write("mkdocs.yml", browsing.look(tree.root))
     tree.program()
     tree.write("kernels/001-add/evidence.toml", "[add]\nruns = 3\n")
     tree.record(stdout=RUNS)
@@ -92,16 +71,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     readme.write_all(tree.load())
     build_command.build(load_config(str(tree.root / "mkdocs.yml")))
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: object) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(tree.root / "site"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
+    with browsing.served(tree.root / "site") as found:
+        yield found
 
 
 @pytest.fixture

@@ -324,6 +324,50 @@ def test_the_site_of_the_project_itself_has_everything_it_links_to() -> None:
         assert re.findall(r"https?:", text) == []
 
 
+# What a reader must never see: a block, a binding, or a mark of Markdown that nothing has read.
+LEFT_OVER = re.compile(
+    r"""\[[=!]\s                            # a number
+      | ///                                # a block, its options or its end
+      | (?:^|>)[ ]*(?:answer|device|expect|log|margin|series|unit|x|y):[ ]
+      | <!--ev: | [\x02\x03] | wzxhzdk | klzzwxh  # what stands for something until the end
+      | ^[ ]*(?:!!!|\?\?\?\+?|===)[ ]      # an admonition, a fold, a tab
+      | \{:?[ ]*[.#][a-z] | \smarkdown(?:=|>)
+      | \]\( | href="[^":]*\.md[#"]         # a link
+      | \{\{ | \{%
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+def left_over(html: str) -> list[str]:
+    """Return what was left unread in a page's prose."""
+    prose = re.sub(r"<(code|pre|script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
+    return [prose[max(0, m.start() - 40) : m.end() + 40] for m in LEFT_OVER.finditer(prose)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<p>It takes [= time ].</p>", "<p>[! 48 KiB | source ]</p>", "<p>/// code | add.cu:x</p>",
+     "<p>///</p>", "<li>//// output | 001-add</li>", "<p>    expect: time < 2\nIt is fast.</p>",
+     "<p>log: x, y</p>\nlog: x, y", "<!--ev:3-->", "<p>\x02wzxhzdk:3\x03</p>", "<p>\n!!! note</p>",
+     '<p>\n=== "T4"</p>', "<p>\n??? success</p>", "<p>Lead. { .ev-lead }</p>",
+     '<div markdown="1">', "<div markdown>", "<p>[day 2](002.md)</p>", '<a href="../002.md#x">2</a>',
+     "<p>{{ page.title }}</p>", "<p>{% block %}</p>"],
+)  # fmt: skip
+def test_what_nothing_has_read_is_seen(text: str) -> None:
+    assert len(left_over(text)) >= 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<p>[= x</p>".replace("= ", "="), "<code>[= time ]</code>", "<pre>/// code\n///</pre>",
+     "<p>a // b, https://example.org/</p>", "<p>wow!!! really</p>", "<p>{ x }</p>",
+     '<a href="https://example.org/x.md">x</a>', "<p>n, log scale: x</p>"],
+)  # fmt: skip
+def test_what_only_looks_like_it_is_left_alone(text: str) -> None:
+    assert left_over(text) == []
+
+
 @pytest.mark.slow
 def test_the_site_of_the_project_itself(tmp_path: Path) -> None:
     """It builds strictly, holds no unread directive, and asks nobody else for anything."""
@@ -340,9 +384,7 @@ def test_the_site_of_the_project_itself(tmp_path: Path) -> None:
         html = path.read_text(encoding="utf-8")
         numbers += html.count('class="ev-value"')
         assert asked.findall(html) == []
-        assert "\x02" not in html
-        prose = re.sub(r"<(code|pre)\b.*?</\1>", "", html, flags=re.DOTALL)
-        assert re.findall(r"\[[=!] |/// (?:code|output|claim)", prose) == []
+        assert left_over(html) == [], path
     for path in (tmp_path / "site").rglob("*.css"):
         assert re.findall(r"url\(\s*[\"']?https?:[^)]+\)", path.read_text(encoding="utf-8")) == []
     assert len(pages) > 10

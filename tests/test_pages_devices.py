@@ -6,7 +6,6 @@ The evidence is made up; nothing here was measured on anything.
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,9 +240,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tree.write("docs/reference/devices.md", "# Devices\n\n/// devices\n///\n\n/// status\n///\n")
     tree.write("docs/reference/claims.md", "# Claims\n\n/// claims\n///\n")
     readme.write_all(tree.load())
-    shutil.copytree(ROOT / "docs/assets", tree.root / "docs/assets")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    tree.write("mkdocs.yml", config.partition("not_in_nav:")[0])
+    tree.write("mkdocs.yml", browsing.look(tree.root))
     build_command.build(load_config(str(tree.root / "mkdocs.yml")))
     with browsing.served(tree.root / "site") as found:
         yield found

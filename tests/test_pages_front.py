@@ -81,6 +81,10 @@ def test_what_is_no_front_matter(text: str) -> None:
         ("values:\n  t: a/b\n  t: a/c", "4: name `t` is given twice — rename one of them"),
         ("programs:\n  - {a: b}", "3: `programs:` is a list of program names — write "
          "`- 097-attention`"),
+        ("generated: [evidence readme]", "2: `generated:` says what writes this page — name it, or "
+         "remove the line"),
+        ("generated: ''", "2: `generated:` says what writes this page — name it, or remove the line"),
+        ("generated: 3", "2: `generated:` says what writes this page — name it, or remove the line"),
         ("value:\n  t: a/b", "2: the front matter's `value` means nothing here — did you mean "
          "`values`?"),
     ],

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from evidence.errors import EvidenceError
 from evidence.pages.extension import EvidenceExtension
+from placing import PLACES, placed
 
 if TYPE_CHECKING:
     from conftest import Tree
@@ -445,28 +446,10 @@ def test_a_claim_on_two_devices_with_a_margin(recorded: Tree) -> None:
     )
 
 
-def indented(text: str, by: int = 4) -> str:
-    return "\n".join(" " * by + line if line else "" for line in text.split("\n"))
-
-
 BLOCKS = {
     "code": "/// code | add.cu:greeting\n///",
     "output": "/// output | 001-add\n///",
     "claim": CLAIM.format("time < 2"),
-}
-PLACES = {
-    "after a paragraph": "Text\n{0}\nmore",
-    "in a tab": '=== "One"\n\n{4}\n\n=== "Two"\n\n    text',
-    "in an admonition": "!!! note\n\n{4}\n\n    text",
-    "in details": '??? note "Folded"\n\n{4}',
-    "in a block": "//// details | Title\n\n{0}\n\n////",
-    "in a list": "- item\n\n{4}\n\n- item",
-    "in a numbered list": "1. item\n\n{4}\n\n2. item",
-    "in a list in a list": "- item\n\n    - item\n\n{8}\n",
-    "in a tab in a list": '- item\n\n    === "Tab"\n\n{8}',
-    "in a quote": "{>}",
-    "in a definition": "Term\n:   words\n\n{4}",
-    "in an element": '<div markdown="1">\n\n{0}\n\n</div>',
 }
 
 
@@ -475,14 +458,7 @@ PLACES = {
 def test_a_block_is_the_same_wherever_it_stands(recorded: Tree, kind: str, place: str) -> None:
     block = BLOCKS[kind]
     alone = convert(recorded, block)
-    quoted = "\n".join(f"> {line}".rstrip() for line in block.split("\n"))
-    text = (
-        PLACES[place]
-        .replace("{0}", block)
-        .replace("{4}", indented(block))
-        .replace("{8}", indented(block, 8))
-        .replace("{>}", quoted)
-    )
+    text, _ = placed(place, block)
     html = convert(recorded, text)
     assert re.sub(r"\s+", " ", alone) in re.sub(r"\s+", " ", html)
     assert "///" not in html

@@ -177,8 +177,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a small site with the real look, and evidence that was made up."""
     tree = Tree(tmp_path_factory.mktemp("site"))
     tree.write("pyproject.toml", PYPROJECT)
-    shutil.copytree(ROOT / "docs/assets", tree.root / "docs/assets")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("not_in_nav:")[0]
+    config = browsing.look(tree.root)
     config = re.sub(r"(?m)^watch:\n(?:  .*\n)+", "", config)
     tree.write("mkdocs.yml", f"{config}not_in_nav: |\n  /sources/*.md\n  page-syntax.md\n{NAV}")
     tree.program()

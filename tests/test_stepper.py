@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import pytest
 from mkdocs.commands import build as build_command
 from mkdocs.config import load_config
 
-from browsing import SCHEMES, WIDTHS, launched, opened, served, violations
+from browsing import SCHEMES, WIDTHS, launched, look, opened, served, violations
 from conftest import CUDA, PYPROJECT, Tree
 
 if TYPE_CHECKING:
@@ -179,8 +178,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a small site: the real look, and a page with the stepper."""
     tree = Tree(tmp_path_factory.mktemp("stepper"))
     tree.write("pyproject.toml", PYPROJECT)
-    shutil.copytree(ROOT / "docs/assets", tree.root / "docs/assets")
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("not_in_nav:")[0]
+    config = look(tree.root)
     if "assets/stepper" not in config:
         config = config.replace("extra_css:\n", "extra_css:\n  - assets/stepper.css\n")
         script = "extra_javascript:\n"

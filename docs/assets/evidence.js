@@ -104,6 +104,47 @@
     card = owner = null;
   }
 
+  // On paper nothing opens. There a number has a small number, and a list says where each stands.
+  let notes = null;
+
+  function note() {
+    close();
+    unnote(); // a preview may have left some
+    const list = document.createElement("ol");
+    const seen = new Map();
+    for (const number of document.querySelectorAll(".md-content .ev-value")) {
+      if (!number.title || !number.offsetParent) continue;
+      if (!seen.has(number.title)) {
+        const li = document.createElement("li");
+        sources(number, {}).forEach(({ address, what, href }, i) => {
+          const code = document.createElement("code");
+          code.textContent = address;
+          li.append(i ? "; " : "", code, `, ${what}`);
+          if (/^https?:/.test(href)) li.append(`, ${href}`);
+        });
+        list.append(li);
+        seen.set(number.title, seen.size + 1);
+      }
+      number.dataset.note = seen.get(number.title);
+    }
+    if (!seen.size) return;
+    notes = document.createElement("section");
+    notes.className = "ev-notes";
+    const title = document.createElement("h2");
+    title.textContent = "Where the numbers stand";
+    notes.append(title, list);
+    document.querySelector(".md-content__inner").append(notes);
+  }
+
+  function unnote() {
+    if (notes) notes.remove();
+    notes = null;
+    for (const number of document.querySelectorAll("[data-note]")) delete number.dataset.note;
+  }
+
+  window.addEventListener("beforeprint", note);
+  window.addEventListener("afterprint", unnote);
+
   // Puts what one run printed into the paper below the choice of runs.
   function show(choice, run) {
     choice.querySelectorAll("input")[run].checked = true;
