@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from evidence.pages.banners import Watching
     from evidence.pages.shown import Bound
     from evidence.project import Project
     from evidence.states import State
@@ -60,10 +61,12 @@ class Pages:
 
     Args:
         library: Where to look.
+        edits: Who has watched the author edit; None in a build.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, edits: Watching | None = None) -> None:
         self.library = library
+        self.edits = edits
         self._bound: dict[Path, Bound] = {}
 
     def bound(self, path: Path) -> Bound:
