@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from evidence.pages.banners import Watching
     from evidence.pages.shown import Bound
+    from evidence.pages.trace import Trace
     from evidence.project import Project
     from evidence.states import State
 
@@ -62,11 +63,16 @@ class Pages:
     Args:
         library: Where to look.
         edits: Who has watched the author edit; None in a build.
+
+    Attributes:
+        traces: What was asked for each page while it was rendered, by its
+            file; None if nobody wants to know.
     """
 
     def __init__(self, library: Library, edits: Watching | None = None) -> None:
         self.library = library
         self.edits = edits
+        self.traces: dict[Path, Trace] | None = None
         self._bound: dict[Path, Bound] = {}
 
     def bound(self, path: Path) -> Bound:

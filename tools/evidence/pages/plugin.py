@@ -22,6 +22,7 @@ from mkdocs.plugins import BasePlugin, CombinedEvent, event_priority
 from mkdocs.structure.files import File
 
 from evidence import check, project, sources
+from evidence import config as settings
 from evidence.errors import EvidenceError
 from evidence.findings import failing, ordered
 from evidence.pages import builds, guard
@@ -31,8 +32,10 @@ from evidence.pages.serving import Serving
 from evidence.pages.shelf import Shelf
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.nav import Navigation
     from mkdocs.structure.pages import Page
 
 _NAME = "evidence"
@@ -60,6 +63,7 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
         self.serving: Serving | None = None
         self.pages: Pages | None = None
         self.project: project.Project | None = None
+        self.nav: Navigation | None = None
         self.shelf = Shelf()
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
@@ -82,7 +86,9 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
             if self.serving is not None and (self.config.rerun or _asked()):
                 folders.append(self.serving.rerun(found))
                 _end_like_an_interrupt()
-            config.watch += [str(f) for f in folders if f.is_dir() and str(f) not in config.watch]
+            tops = [folder for folder in folders if folder.is_dir()]
+            tops.append(found.root / settings.FILE)
+            config.watch += [str(top) for top in tops if str(top) not in config.watch]
         return config
 
     def on_pre_build(self, *, config: MkDocsConfig) -> None:
@@ -93,11 +99,11 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
             return
         programs = check.run(found, pages=False)
         judged = {(state.program.name, state.device): state for state in programs.states}
-        edits = None
-        if self.serving is not None:
+        if self.serving is None:
+            self.pages = Pages(Library(found, judged))
+        else:
             self.serving.look(programs.states, found.config.device)
-            edits = self.serving.edits
-        self.pages = Pages(Library(found, judged), edits)
+            self.pages = Pages(Library(found, judged, self.serving.memory), self.serving.edits)
         pages = self.pages.check()
         findings = ordered([*programs.findings, *pages.findings])
         for finding in findings:
@@ -124,8 +130,22 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
         """Keep a page that breaks from ending the server."""
         del config, files
         if self.serving is not None:
-            guard.watch(page, type(page).render)
+            guard.watch(page, self.serving.kept.render)
         return page
+
+    def on_nav(self, nav: Navigation, *, config: MkDocsConfig, files: Files) -> Navigation:
+        """Find out whether anything around the pages has changed."""
+        if self.serving is not None:
+            self.serving.kept.begin(self.pages, config, files)
+            self.nav = nav
+        return nav
+
+    @event_priority(-100)
+    def on_env(self, env: Environment, *, config: MkDocsConfig, files: Files) -> Environment:
+        """Have finished pages kept."""
+        if self.serving is not None and self.nav is not None:
+            self.serving.outputs.begin(env, config, files, self.nav)
+        return env
 
     def on_shutdown(self) -> None:
         """End what is being recorded."""

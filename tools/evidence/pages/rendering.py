@@ -30,6 +30,7 @@ from evidence.pages import (
     watching,
     wholes,
 )
+from evidence.pages.trace import Trace, watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,8 @@ class Rendering:
         """
         pages = builds.pages_for(host, folder if host.path is None else host.path.parent)
         watching.require(host.watched, pages.library.project.config)
+        if pages.traces is not None and host.path is not None:
+            pages = watched(pages, pages.traces.setdefault(host.path, Trace()))
         return cls(builds.bound(pages, text, host.path), pages, host)
 
     def item(self, index: int) -> Shown:

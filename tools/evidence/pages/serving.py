@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from evidence import key
 from evidence.pages import banners
 from evidence.pages.edits import Edits
+from evidence.pages.kept import KeptPages
+from evidence.pages.memory import Memory
+from evidence.pages.outputs import KeptOutputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,6 +27,9 @@ class Serving:
 
     def __init__(self) -> None:
         self.edits = Edits()
+        self.memory = Memory()
+        self.kept = KeptPages()
+        self.outputs = KeptOutputs()
         self._rerunner: Rerunner | None = None
         self._keys: dict[str, str] | None = None  # of each program, when last looked at
 
@@ -52,6 +58,7 @@ class Serving:
             device: The device that prose binds to.
         """
         states = list(states)
+        self.memory.turn()
         self.edits.look(states)
         primary = [state for state in states if state.device == device]
         keys = {s.program.name: key.key_of(s.inputs) for s in primary if s.inputs is not None}
