@@ -74,7 +74,10 @@ class Served:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Tell it to end; return its exit status."""
         self.process.send_signal(number)
-        return self.process.wait(20)
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end:\n{self.log()}") from None
 
 
 def _shown(html: str) -> str:

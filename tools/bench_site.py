@@ -7,17 +7,26 @@ fences, tables and words, as they would be pasted.
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import os
+import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import bench
 from evidence import project, store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SIZES = (10, 100, 400)  # pages: half of them lessons, half of them listings
 SHARE = 0.10  # of a build: the most that evidence may cost
@@ -273,7 +282,117 @@ def build_rows(folder: Path, repeats: int, sizes: tuple[int, ...] = SIZES) -> li
     return rows
 
 
+@contextlib.contextmanager
+def serving(root: Path) -> Iterator[tuple[str, int]]:
+    """Serve a site; yields its address and its process once it is built."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mkdocs", "serve", "--quiet", "--dev-addr", address],
+        cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_environment(),
+    )  # fmt: skip
+    try:
+        while True:
+            if process.poll() is not None:
+                sys.exit(f"mkdocs serve in {root} ended")
+            with contextlib.suppress(OSError):
+                _get(f"http://{address}/")
+                break
+            time.sleep(0.1)
+        yield f"http://{address}", process.pid
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def _get(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=120) as answer:
+        text: str = answer.read().decode("utf-8")
+        return text
+
+
+def reload_seconds(site: str, page: str, path: Path, edit: tuple[str, str], seen: str) -> float:
+    """Save a file and return the seconds until the page's browser has the page with the edit.
+
+    The browser asks the server, as its script does, whether there is anything
+    new, and loads the page when there is.
+    """
+    epoch = int(_get(f"{site}/{page}").rpartition("livereload(")[2].partition(",")[0])
+    text = path.read_text(encoding="utf-8")
+    assert edit[0] in text
+    time.sleep(0.37)  # anywhere between two looks of the host at its files
+    start = time.perf_counter()
+    path.write_text(text.replace(*edit), encoding="utf-8")
+    while True:
+        newer = int(_get(f"{site}/livereload/{epoch}/1"))
+        if newer > epoch:
+            epoch = newer
+            if seen in _get(f"{site}/{page}"):
+                return time.perf_counter() - start
+
+
+def _processor(process: int) -> float:
+    """Return the processor seconds that a process has used, from what Linux says."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def serve_rows(folder: Path, repeats: int, pages: int = SERVED) -> list[Line]:
+    """Measure the time from a save to the page that shows it.
+
+    The processor time of the server is given too: on a busy machine it says
+    more than the time on the clock.
+    """
+    root = folder / f"served-{pages}"
+    generate(root, pages, evident=True)
+    # The file, what stands there first and what then, and what the page shows of it.
+    files = {
+        "a program": (
+            root / "kernels/0001-lesson/p0001.cu",
+            "b[i];  // guarded",
+            "b[i] / {0}.0f;  // guarded {0}",
+            "// guarded {0}",
+        ),
+        "a page": (
+            root / "docs/days/lesson-0001.md",
+            "*the same* comparison",
+            "comparison {0}",
+            "comparison {0}",
+        ),
+    }
+    wall: dict[str, list[float]] = {what: [] for what in files}
+    processor: dict[str, list[float]] = {what: [] for what in files}
+    with serving(root) as (site, process):
+        for number in range(1, 2 * repeats + 1):
+            for what, (path, first, later, seen) in files.items():
+                old = first if number == 1 else later.format(number - 1)
+                edit = (old, later.format(number))
+                before, page = _processor(process), "days/lesson-0001/"
+                wall[what].append(reload_seconds(site, page, path, edit, seen.format(number)))
+                processor[what].append(_processor(process) - before)
+    bound = "about 1 s; the host looks for changes every 0.5 s and waits 0.1 s more"
+    return [
+        row
+        for what in files
+        for row in (
+            (f"save of {what} to the page reloaded, {pages} pages", tuple(wall[what]), None, bound),
+            ("the same, processor time of the server", tuple(processor[what]), None, "—"),
+        )
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
+    parser.add_argument("--repeats", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="evidence-bench-") as name:
+        rows = serve_rows(Path(name), arguments.repeats)
+        rows += build_rows(Path(name), arguments.repeats, tuple(arguments.sizes))
+    print(bench.table([bench.Row(*row) for row in rows]))
+
+
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        for row in build_rows(Path(name), int(sys.argv[1]), tuple(map(int, sys.argv[2:]))):
-            print(row)
+    main()

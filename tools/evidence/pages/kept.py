@@ -100,7 +100,7 @@ class KeptPages:
         attributes = {name: getattr(page, name, None) for name in _MADE}
         links = page.links_to_anchors
         self._kept[name] = _Kept(
-            markdown, meta, trace, copy.deepcopy(attributes),
+            markdown, meta, trace, _copied(attributes),
             None if links is None else {f.src_uri: dict(found) for f, found in links.items()},
         )  # fmt: skip
 
@@ -121,8 +121,15 @@ def configured(config: MkDocsConfig) -> list[bytes]:
     return texts
 
 
+def _copied(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return what a plugin may change without changing what is kept."""
+    anchors = attributes["present_anchor_ids"]
+    own = {"toc": copy.deepcopy(attributes["toc"]), "present_anchor_ids": set(anchors or ())}
+    return attributes | own
+
+
 def _put_back(kept: _Kept, page: Page, files: Files) -> None:
-    for name, value in copy.deepcopy(kept.attributes).items():
+    for name, value in _copied(kept.attributes).items():
         setattr(page, name, value)
     if kept.links is not None:
         found = {files.get_file_from_path(uri): links for uri, links in kept.links.items()}

@@ -91,16 +91,17 @@ def _facts(template: str | None, context: dict[str, Any]) -> object:
     """Return everything about a page that its template may show."""
     page = context["page"]
     return (
-        template, page.content, [_entry(item) for item in page.toc], str(page.title), page.meta,
+        template, page.content, [entry(item) for item in page.toc], str(page.title), page.meta,
         page.url, page.canonical_url, page.edit_url, page.is_homepage, page.update_date,
         _place(page.previous_page), _place(page.next_page),
         {name: _frozen(value) for name, value in context.items() if name not in _COMMON},
     )  # fmt: skip
 
 
-def _entry(item: Any) -> object:
+def entry(item: Any) -> object:
+    """Return what can be compared of an entry of a page's table of contents."""
     own = {name: value for name, value in vars(item).items() if name != "children"}
-    return own, [_entry(child) for child in item.children]
+    return own, [entry(child) for child in item.children]
 
 
 def _place(page: Any) -> object:

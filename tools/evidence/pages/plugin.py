@@ -103,7 +103,8 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
             self.pages = Pages(Library(found, judged))
         else:
             self.serving.look(programs.states, found.config.device)
-            self.pages = Pages(Library(found, judged, self.serving.memory), self.serving.edits)
+            library = Library(found, judged, self.serving.memory)
+            self.pages = Pages(library, self.serving.edits, self.serving.bound)
         pages = self.pages.check()
         findings = ordered([*programs.findings, *pages.findings])
         for finding in findings:
@@ -145,6 +146,7 @@ class EvidencePlugin(BasePlugin[_Options]):  # type: ignore[no-untyped-call]  # 
         """Have finished pages kept."""
         if self.serving is not None and self.nav is not None:
             self.serving.outputs.begin(env, config, files, self.nav)
+            self.serving.entries.begin(config.plugins.values())
         return env
 
     def on_shutdown(self) -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from evidence import key
 from evidence.pages import banners
 from evidence.pages.edits import Edits
+from evidence.pages.indexed import KeptEntries
 from evidence.pages.kept import KeptPages
 from evidence.pages.memory import Memory
 from evidence.pages.outputs import KeptOutputs
+from evidence.pages.trace import KeptBound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +32,8 @@ class Serving:
         self.memory = Memory()
         self.kept = KeptPages()
         self.outputs = KeptOutputs()
+        self.entries = KeptEntries()
+        self.bound = KeptBound()
         self._rerunner: Rerunner | None = None
         self._keys: dict[str, str] | None = None  # of each program, when last looked at
 

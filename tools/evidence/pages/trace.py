@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from evidence.errors import EvidenceError
 from evidence.model import Program
+from evidence.pages import binder
 from evidence.pages.library import Library
 from evidence.pages.reviews import Reviews
 from evidence.project import Project
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evidence.pages.bindings import Pages
+    from evidence.pages.library import PageText
+    from evidence.pages.shown import Bound
 
 # Objects that only lead to answers, and are no answers themselves.
 _DOORS = (Library, Project, Reviews)
+_DRAWING = ".svg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,28 @@ class Watched:
 def watched(pages: Pages, trace: Trace) -> Pages:
     """Return pages that note what is asked of them."""
     return cast("Pages", Watched(pages, trace))
+
+
+class KeptBound:
+    """Pages that are looked up, kept from one build to the next."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Bound, Trace]] = {}
+
+    def of(self, pages: Pages, page: PageText) -> Bound:
+        """Return a page, looked up again unless it would come to the same."""
+        bound, trace = self._kept.get(page.path, (None, None))
+        if bound is not None and trace is not None and bound.page == page and trace.holds(pages):
+            return bound
+        trace = Trace()
+        library = Watched(pages.library, trace, ("library",))
+        bound = binder.bind(cast("Library", library), page)
+        # The lint reads drawings, which are no part of the project.
+        if any(_DRAWING in line.rest for prose in page.scan.prose for line in prose.lines):
+            self._kept.pop(page.path, None)
+        else:
+            self._kept[page.path] = (bound, trace)
+        return bound
 
 
 def _noting(method: Callable[..., Any], trace: Trace, way: tuple[str, ...]) -> Callable[..., Any]:
