@@ -29,9 +29,12 @@ class Served:
     Args:
         tree: The project; its `mkdocs.yml` is there.
         environ: More of the environment.
+        host: What serves it.
     """
 
-    def __init__(self, tree: Tree, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, tree: Tree, environ: Mapping[str, str] | None = None, host: str = "mkdocs"
+    ) -> None:
         self.log_file = tree.root.parent / "serve.log"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -40,7 +43,7 @@ class Served:
         known = {"PYTHONPATH": tools, "PYTHONUNBUFFERED": "1", "NO_MKDOCS_2_WARNING": "1"}
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mkdocs", "serve", "--dev-addr", self.address],
+                [sys.executable, "-m", host, "serve", "--dev-addr", self.address],
                 cwd=tree.root, env={**os.environ, **known, **(environ or {})},
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
@@ -85,9 +88,11 @@ def _shown(html: str) -> str:
 
 
 @contextlib.contextmanager
-def served(tree: Tree, environ: Mapping[str, str] | None = None) -> Iterator[Served]:
+def served(
+    tree: Tree, environ: Mapping[str, str] | None = None, host: str = "mkdocs"
+) -> Iterator[Served]:
     """Serve a project until its front page is there; end the server afterwards."""
-    server = Served(tree, environ)
+    server = Served(tree, environ, host)
     try:
         server.until(lambda html: "</html>" in html)
         yield server

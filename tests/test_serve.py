@@ -144,6 +144,21 @@ def test_a_server_starts_on_a_broken_page(site: Tree, kind: str) -> None:
         assert said in server.get()
 
 
+def test_the_same_under_properdocs(site: Tree) -> None:
+    pytest.importorskip("properdocs", reason="ProperDocs is not installed: pip install properdocs")
+    config = CONFIG.format(options="").replace("theme: mkdocs", "theme: material")
+    site.write("mkdocs.yml", config)  # MkDocs' own themes are another package there
+    edit(site, "It takes", "[It](nowhere.md) takes")
+    with served(site, host="properdocs") as server:
+        edit_source(site, "1.25 ms", "1.15 ms")
+        server.until(lambda html: "1.15 ms" in html and "ev-stale" in html)
+        edit_source(site, "1.15 ms", "1.25 ms")
+        server.until(lambda html: "ev-stale" not in html)
+        edit(site, "time < 2", "time < 1")
+        server.until(lambda html: "claim-fails" in html)
+        assert server.log().count("contains a link 'nowhere.md'") >= server.builds()
+
+
 def test_a_build_causes_no_other(site: Tree) -> None:
     with served(site) as server:
         edit(site, "It takes", "One call takes")

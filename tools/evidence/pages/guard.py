@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     Render = Callable[[Page, MkDocsConfig, Files], None]
 
 _LOG = logging.getLogger("mkdocs.plugins.evidence")
-# Of MkDocs and of ProperDocs: each counts what is said to its own logger.
-_STRICT = ("mkdocs", "properdocs")
+HOSTS = ("mkdocs", "properdocs")
+"""The loggers of the hosts, each of which counts what is said to its own."""
 
 
 def without_strict_mode() -> None:
     """Let warnings be said without ending the server."""
-    for name in _STRICT:
+    for name in HOSTS:
         logger = logging.getLogger(name)
         for handler in list(logger.handlers):
             if type(handler).__name__ == "CountHandler":

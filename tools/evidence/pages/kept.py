@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evidence.pages.guard import HOSTS
+
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
@@ -162,7 +164,9 @@ class _Heard(logging.Handler):
         self.count += record.levelno >= logging.INFO
 
     def __enter__(self) -> None:
-        logging.getLogger("mkdocs").addHandler(self)
+        for name in HOSTS:
+            logging.getLogger(name).addHandler(self)
 
     def __exit__(self, *_: object) -> None:
-        logging.getLogger("mkdocs").removeHandler(self)
+        for name in HOSTS:
+            logging.getLogger(name).removeHandler(self)
