@@ -278,6 +278,20 @@ def test_a_server_that_stops_takes_its_recording_with_it(site: Tree, rerun, numb
         assert not alive(f"--project\x00{site.root}")
 
 
+def test_a_recording_ends_whatever_ended_its_server(site: Tree, rerun) -> None:
+    without_sanitizers(site)
+    with served(site, rerun) as server:
+        edit_source(site, "1.25 ms'\n", "1.15 ms'\n#pragma sh sleep 602\n")
+        deadline = time.monotonic() + 30
+        while not alive("sleep\x00602") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert alive("sleep\x00602")
+        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+        while alive("sleep\x00602") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not alive("sleep\x00602")
+
+
 def test_nothing_is_recorded_that_nobody_asked_for(site: Tree, rerun) -> None:
     without_sanitizers(site)
     site.write("mkdocs.yml", CONFIG.format(options=""))

@@ -149,11 +149,11 @@ class Rendering:
         project = self._library.project
         wrong += [f for f in project.problems if (project.root / f.path).parent in folders]
         said = [*(finding.explain() for finding in wrong), *(str(error) for error in self.late)]
-        watching = self._pages.edits
-        if watching is not None:
-            said += filter(None, map(watching.failure, self.bound.believed))
+        author = self._pages.edits
+        if author is not None:
+            said += filter(None, map(author.failure, self.bound.believed))
         stale = [s for s in self.bound.believed if any(f.code == banners.STALE for f in s.findings)]
-        return banners.stale(stale, watching) + banners.failing(said)
+        return banners.stale(stale, author) + banners.failing(said)
 
     def dated(self, html: str) -> str:
         """Return the page's HTML with the date of its evidence under the title."""
