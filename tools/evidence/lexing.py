@@ -9,6 +9,7 @@ compare it with Pygments' lexer token by token.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ def to_lf(data: bytes) -> bytes:
     return data.removeprefix(b"\xef\xbb\xbf")
 
 
+@functools.lru_cache(maxsize=256)  # a server asks for the same sources again and again
 def code_text(text: str, language: Language) -> str:
     """Return the pieces of a source, joined so that only pieces matter.
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from evidence.pages.library import Library, PageText
     from evidence.pages.scan import Block
     from evidence.pages.shown import Bound, Shown, Verdict
+    from evidence.states import State
 
 
 def bind(library: Library, page: PageText) -> Bound:
@@ -57,7 +58,6 @@ class Binder:
 
     Attributes:
         names: The page's short names.
-        used: (program, region) of every region that was shown.
     """
 
     def __init__(self, library: Library, page: PageText) -> None:
@@ -66,7 +66,7 @@ class Binder:
         self.names = Names(library, page.front)
         self.findings: list[Finding] = []
         self.used: set[tuple[str, str]] = set()
-        self.judged: set[tuple[str, str]] = set()
+        self.judged: dict[tuple[str, str], State] = {}
 
     def run(self) -> Bound:
         """Look up everything; collect what is wrong."""
@@ -86,7 +86,8 @@ class Binder:
         sections = reread.standing(self.page, items)
         self.findings += reread.findings(self.library.reviews, self.page.path, sections)
         findings = tuple(sorted(set(self.findings), key=lambda f: (f.line, f.code, f.message)))
-        return shown.Bound(self.page, items, findings, frozenset(self.used), sections)
+        stands = (sections, tuple(self.judged.values()))
+        return shown.Bound(self.page, items, findings, frozenset(self.used), *stands)
 
     def add(
         self, code: str, line: int, message: str, fix: str, severity: Severity = "error"
@@ -147,15 +148,15 @@ class Binder:
         devices = dict.fromkeys([self.library.device, *self.library.devices(program)])
         for device in devices:
             self.believe(program, device, block.line)
-        first, *others = (self.library.state(program, device) for device in devices)
+        first, *others = (self.judged[program.name, device] for device in devices)
         return shown.Output(program, first, tuple(others))
 
     def believe(self, program: Program, device: str, line: int) -> None:
         """Report once a page what is wrong with the evidence it stands on."""
         if (program.name, device) in self.judged:
             return
-        self.judged.add((program.name, device))
-        for wrong in self.library.state(program, device).findings:
+        state = self.judged[program.name, device] = self.library.state(program, device)
+        for wrong in state.findings:
             message = f"stands on evidence that cannot be shown: {wrong.message}"
             if wrong.severity == "error":
                 self.findings.append(
@@ -258,9 +259,9 @@ class Binder:
         devices = claims.devices(self.names, expression, wanted)
         verdicts = tuple(self._verdict(expression, d, wanted, option.line) for d in devices)
         sources = self.sources(expression, devices[0], None)
+        text, demanded = expression.text, margin.text if margin else ""
         about = grounds.about(expression, self.names.place)
-        demanded = margin.text if margin else ""
-        return shown.Claim(expression.text, demanded, verdicts, sources, about)
+        return shown.Claim(text, demanded, verdicts, sources, about)
 
     def _verdict(
         self, expression: Expression, device: str, wanted: claims.Terms, line: int

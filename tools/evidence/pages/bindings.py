@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from evidence.pages.banners import Watching
     from evidence.pages.shown import Bound
+    from evidence.pages.trace import KeptBound, Trace
     from evidence.project import Project
     from evidence.states import State
 
@@ -60,10 +62,21 @@ class Pages:
 
     Args:
         library: Where to look.
+        edits: Who has watched the author edit; None in a build.
+        kept: Pages that an earlier build has looked up; None in a build.
+
+    Attributes:
+        traces: What was asked for each page while it was rendered, by its
+            file; None if nobody wants to know.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(
+        self, library: Library, edits: Watching | None = None, kept: KeptBound | None = None
+    ) -> None:
         self.library = library
+        self.edits = edits
+        self._kept = kept
+        self.traces: dict[Path, Trace] | None = None
         self._bound: dict[Path, Bound] = {}
 
     def bound(self, path: Path) -> Bound:
@@ -73,7 +86,10 @@ class Pages:
             EvidenceError: The file cannot be read.
         """
         if path not in self._bound:
-            self._bound[path] = binder.bind(self.library, self.library.page(path))
+            page = self.library.page(path)
+            self._bound[path] = (
+                binder.bind(self.library, page) if self._kept is None else self._kept.of(self, page)
+            )
         return self._bound[path]
 
     def check(self) -> Report:

@@ -59,7 +59,7 @@ def _tabs(library: Library, found: Output, group: str, *, named: bool) -> Iterat
             continue
         values = library.reading(found.program, state.device).values
         primary = state is found.state
-        wanted = library.named.of(found.program, values) if primary else ()
+        wanted = library.wanted(found.program, state.device) if primary else ()
         figure = paper.figure(
             found.program,
             record,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from evidence import regions, states, values
 from evidence.errors import EvidenceError
 from evidence.pages import course, front, glossary, ids, scan
+from evidence.pages.memory import Memory
 from evidence.pages.places import Named
 from evidence.pages.reviews import Reviews
 
@@ -38,16 +39,23 @@ class PageText:
         scan: Its directives.
     """
 
-    __slots__ = ("first_line", "front", "path", "scan")
+    __slots__ = ("_made_of", "first_line", "front", "path", "scan")
 
     def __init__(self, path: str, text: str, file: PageText | None = None) -> None:
         self.path = path
+        self._made_of: object = (path, text, file)
         self.front: Front
         self.front, body = front.split(text)
         if file is not None:
             self.front = file.front
         self.first_line = self.front.first_line
         self.scan: Scan = scan.scan(body, self.first_line)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PageText) and self._made_of == other._made_of
+
+    def __hash__(self) -> int:
+        return hash(self._made_of)
 
 
 class Library:
@@ -56,15 +64,20 @@ class Library:
     Args:
         project: The project.
         judged: States that are known already, by program and device.
+        memory: What an earlier library has computed, if there was one.
 
     Attributes:
         reviews: What each section was last read against.
     """
 
     def __init__(
-        self, project: Project, judged: Mapping[tuple[str, str], State] | None = None
+        self,
+        project: Project,
+        judged: Mapping[tuple[str, str], State] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.project = project
+        self._memory = memory or Memory()
         self._programs: dict[tuple[str, tuple[str, ...]], Program] = {}
         self._files: dict[str, list[Program]] = {}
         for program in project.programs:
@@ -78,7 +91,7 @@ class Library:
         self._sources: dict[str, str] = {}
         self._listed: dict[str, str] = {}
         self._devices: dict[str, list[str]] = {}
-        self.named = Named(self)
+        self._named = Named(self)
         self._pages: dict[Path, PageText] = {}
         self.reviews = Reviews(project)
         self._course: course.Course | None = None
@@ -123,7 +136,7 @@ class Library:
                 raise EvidenceError(
                     f"cannot be read: {reason}", path=shown, line=1, fix="save it as UTF-8"
                 ) from None
-            self._pages[path] = PageText(shown, text)
+            self._pages[path] = self._memory.of((shown, text), lambda: PageText(shown, text))
         return self._pages[path]
 
     def program(self, name: str, near: tuple[str, ...] = ()) -> Program:
@@ -220,13 +233,20 @@ class Library:
         """Return the values of a program's evidence on a device; none without a record."""
         key = (program.name, device)
         if key not in self._readings:
-            record = self.state(program, device).record
+            record, extra = self.state(program, device).record, program.plan.values
             self._readings[key] = (
                 values.Reading()
                 if record is None
-                else values.read(record.data, program.plan.values)
+                # Nothing else has the same hash over its whole text.
+                else self._memory.of(
+                    (record.data["body"], extra), lambda: values.read(record.data, extra)
+                )
             )
         return self._readings[key]
+
+    def wanted(self, program: Program, device: str) -> frozenset[str]:
+        """Return the addresses of a program's values that some page has a name for."""
+        return self._named.of(program, self.reading(program, device).values)
 
     def home(self, program: Program) -> str | None:
         """Return the page that shows a program's output, relative to the docs."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
-import weakref
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import tostring
 
-from evidence import config, project
-from evidence.errors import EvidenceError
 from evidence.findings import failing
 from evidence.pages import (
-    binder,
+    banners,
+    builds,
     charts,
     claimlist,
     comparison,
@@ -24,9 +20,7 @@ from evidence.pages import (
     devicetabs,
     drawings,
     explorer,
-    front,
     ids,
-    lines,
     listing,
     overview,
     predict,
@@ -36,20 +30,20 @@ from evidence.pages import (
     watching,
     wholes,
 )
-from evidence.pages.bindings import Pages
-from evidence.pages.library import Library, PageText
+from evidence.pages.trace import Trace, watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from xml.etree.ElementTree import Element
 
+    from evidence.errors import EvidenceError
     from evidence.model import Program
+    from evidence.pages.bindings import Pages
     from evidence.pages.host import Host
     from evidence.pages.shown import Bound, Shown, Source
 
 _ANCHOR = re.compile(r' id="([^"]+)"')
-_BLANK = re.compile(r"^ +$", re.MULTILINE)
-_UNKNOWN_PAGE = "page.md"
 
 
 class Rendering:
@@ -82,9 +76,11 @@ class Rendering:
             ConfigError: There is no project around the page, or the host would
                 keep the page after what it shows has changed.
         """
-        pages = pages_for(host, folder if host.path is None else host.path.parent)
+        pages = builds.pages_for(host, folder if host.path is None else host.path.parent)
         watching.require(host.watched, pages.library.project.config)
-        return cls(_bound(pages, text, host.path), pages, host)
+        if pages.traces is not None and host.path is not None:
+            pages = watched(pages, pages.traces.setdefault(host.path, Trace()))
+        return cls(builds.bound(pages, text, host.path), pages, host)
 
     def item(self, index: int) -> Shown:
         """Return what a directive comes to."""
@@ -147,17 +143,17 @@ class Rendering:
         return escape(text)
 
     def banner(self) -> str:
-        """Return what stands on top of the page if it has failing findings."""
-        wrong = [finding.explain() for finding in failing(self.bound.findings)]
-        wrong += [str(error) for error in self.late]
-        if not wrong:
-            return ""
-        count = f"{len(wrong)} findings" if len(wrong) > 1 else "one finding"
-        items = "".join(f"<li>{escape(text)}</li>" for text in wrong)
-        return (
-            f'<div class="ev-banner" role="alert"><strong>A build would fail on this page: '
-            f"{count}.</strong><ul>{items}</ul></div>\n"
-        )
+        """Return what stands on top of the page if a build would fail on it."""
+        wrong = [f for f in failing(self.bound.findings) if f.code != banners.STALE]
+        folders = {state.program.path.parent for state in self.bound.believed}
+        project = self._library.project
+        wrong += [f for f in project.problems if (project.root / f.path).parent in folders]
+        said = [*(finding.explain() for finding in wrong), *(str(error) for error in self.late)]
+        author = self._pages.edits
+        if author is not None:
+            said += filter(None, map(author.failure, self.bound.believed))
+        stale = [s for s in self.bound.believed if any(f.code == banners.STALE for f in s.findings)]
+        return banners.stale(stale, author) + banners.failing(said)
 
     def dated(self, html: str) -> str:
         """Return the page's HTML with the date of its evidence under the title."""
@@ -293,64 +289,3 @@ def _error(found: Shown) -> str:
 
 def _message(found: Shown) -> str:
     return found.message if isinstance(found, shown.Failed) else "this cannot stand here"
-
-
-def _bound(pages: Pages, text: str, path: Path | None) -> Bound:
-    """Return the page looked up, from its file if the host left its text alone."""
-    if path is None:
-        return binder.bind(pages.library, PageText(_UNKNOWN_PAGE, text))
-    file = Path(os.path.abspath(path))  # noqa: PTH100
-    try:
-        bound = pages.bound(file)
-    except EvidenceError:
-        return binder.bind(pages.library, PageText(pages.library.project.relative(file), text))
-    if _plain(bound.page.scan.text) in (_plain(text), _plain(front.split(text)[1])):
-        return bound
-    page = PageText(bound.page.path, text, bound.page)
-    return binder.bind(pages.library, page)
-
-
-def _plain(text: str) -> str:
-    """Return a text without what Python-Markdown drops before it looks at it."""
-    return _BLANK.sub("", lines.normalise(text)).strip("\n")
-
-
-# The pages of one build of the site. A host without builds gets fresh ones
-# whenever a file of the project has changed.
-_BY_BUILD: weakref.WeakKeyDictionary[Any, dict[Path, Pages]] = weakref.WeakKeyDictionary()
-_BY_STAMP: dict[Path, tuple[object, Pages]] = {}
-
-
-def share(build: Any, pages: Pages) -> None:
-    """Let a build use pages that are looked up already."""
-    root = pages.library.project.root
-    _BY_BUILD.setdefault(build, {})[root] = pages
-
-
-def pages_for(host: Host, folder: Path) -> Pages:
-    """Return the pages of the project around a folder, looked up once a build.
-
-    Raises:
-        ConfigError: There is no project around the folder.
-    """
-    if host.build is not None:
-        known = _BY_BUILD.setdefault(host.build, {})
-        near = next((known[f] for f in (folder, *folder.parents) if f in known), None)
-        if near is None:
-            near = Pages(Library(project.load(folder)))
-            known[near.library.project.root] = near
-        return near
-    settings = config.load(folder)
-    stamp = _stamp(settings)
-    if _BY_STAMP.get(settings.root, (None,))[0] != stamp:
-        _BY_STAMP[settings.root] = (stamp, Pages(Library(project.read(settings))))
-    return _BY_STAMP[settings.root][1]
-
-
-def _stamp(settings: config.Config) -> object:
-    """Return what changes whenever a file of the project does."""
-    names = (*settings.roots, settings.docs, settings.reviewed)
-    tops = [settings.root / name for name in names if name]
-    files = [path for top in tops for path in top.rglob("*") if path.is_file()]
-    stats = sorted((str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in files)
-    return (settings, tuple(stats))

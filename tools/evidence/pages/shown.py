@@ -266,6 +266,7 @@ class Bound:
         findings: Everything that is wrong, by line.
         used: (program, region) of every region it shows.
         sections: The sections that stand on something.
+        believed: The states of all evidence that it stands on.
     """
 
     page: PageText
@@ -273,3 +274,4 @@ class Bound:
     findings: tuple[Finding, ...]
     used: frozenset[tuple[str, str]] = frozenset()
     sections: tuple[Standing, ...] = ()
+    believed: tuple[State, ...] = ()
