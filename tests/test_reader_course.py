@@ -158,13 +158,31 @@ PLANNED = "links appear with the pages, so there is nothing to do"
 
 def test_planned_days_without_a_page_are_one_warning_in_all(course: Tree) -> None:
     text = "As on day 2 and day 4, and\nagain on day 2. `day 4`\n\n```\nday 9\n```\n"
-    course.write("docs/days/003-three.md", day(3, "Three", more="needs: [1, 2]\n", text=text))
+    course.write("docs/days/003-three.md", day(3, "Three", more="needs: [1]\n", text=text))
     source = "// Day 1: a program.\n//\n// Build: nvcc -o add add.cu\n// Run: ./add\n"
     course.program(text=f"{source}int main() {{}}  // day 2's\n// and day 4's, day 2's\n")
     assert findings(course) == [
         "docs/course.md:1: warning: day-planned: 2 pages and programs refer to days 2, 4, which have "
         f"no page yet — {PLANNED}",
     ]
+
+
+def test_a_day_builds_on_days_that_are_there(course: Tree) -> None:
+    course.write("docs/days/003-three.md", day(3, "Three", more="needs: [1, 2]\n"))
+    assert [text for text in findings(course) if "bad-day" in text] == [
+        "docs/days/003-three.md:5: bad-day: day 3 builds on day 2, which has no page — explain on "
+        "this page what it needs of it, and take it out of `needs:`"
+    ]
+
+
+def test_the_map_draws_what_no_other_day_leads_to(course: Tree) -> None:
+    course.write("docs/days/002-two.md", day(2, "Two: too", more="needs: [1]\n"))
+    course.write("docs/days/003-three.md", day(3, "Three", more="needs: [1, 2]\n"))
+    course.write("docs/days/004-four.md", day(4, "Four", module=2, more="needs: [1, 2, 3]\n"))
+    read = Library(course.load()).course
+    assert [coursemap.direct(read, n) for n in (1, 2, 3, 4)] == [(), (1,), (2,), (3,)]
+    course.write("docs/days/004-four.md", day(4, "Four", module=2, more="needs: [2, 1]\n"))
+    assert coursemap.direct(Library(course.load()).course, 4) == (2,)
 
 
 def test_a_day_that_nobody_plans_cannot_be_referred_to(course: Tree) -> None:
@@ -258,7 +276,7 @@ def test_a_map_of_a_finished_course_plans_nothing(course: Tree) -> None:
     html = coursemap.drawing(Library(course.load()).course, link)
     assert "4 of 4 days are here.<" in html
     # Down a row: from the middle of one cell to the middle of the other.
-    assert "M0.5 0.5C0.5 1 0.5 1 0.5 1.5M2.5 0.5C2.5 1 0.5 1 0.5 1.5" in html
+    assert '<path d="M2.5 0.5C2.5 1 0.5 1 0.5 1.5"/>' in html  # day 1 comes through day 3
 
 
 def test_a_module_that_is_longer_than_a_narrow_row_goes_on_in_the_next(course: Tree) -> None:

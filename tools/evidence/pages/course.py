@@ -230,6 +230,12 @@ def _compare(course: Course, page: PageText, day: Day) -> None:
         if need >= day.number:
             message = f"day {day.number} builds on day {need}, which does not come before it"
             _add(course, page, where, message, "correct `needs:`")
+        elif need not in course.days:
+            _add(
+                course, page, where,
+                f"day {day.number} builds on day {need}, which has no page",
+                "explain on this page what it needs of it, and take it out of `needs:`",
+            )  # fmt: skip
 
 
 def mentioned(text: str) -> Iterator[tuple[int, int]]:

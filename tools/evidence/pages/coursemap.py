@@ -110,11 +110,30 @@ def _cell(
         return f'<li{_PLANNED}><span class="ev-map-cell">{text}</span></li>'
     needs = ", ".join(map(str, day.needs))
     about = f'<span class="ev-map-needs">builds on {needs}</span>' if needs else ""
-    lines = _lines(number, day.needs, wide, "wide") + _lines(number, day.needs, narrow, "narrow")
+    near = direct(course, number)
+    lines = _lines(number, near, wide, "wide") + _lines(number, near, narrow, "narrow")
     return (
         f'<li><a class="ev-map-cell" href="{escape(link(day.page, ""))}" data-day="{number}">'
         f'{number}<span class="ev-map-title">{title} {about}</span></a>{lines}</li>'
     )
+
+
+def direct(course: Course, number: int) -> tuple[int, ...]:
+    """Return the days that a day builds on and that no other one of them builds on.
+
+    What comes through another day needs no line of its own.
+    """
+    needs = course.days[number].needs
+    through: set[int] = set()
+    pending = [need for need in needs if need in course.days]
+    seen: set[int] = set()
+    while pending:
+        day = pending.pop()
+        if day not in seen:
+            seen.add(day)
+            through |= set(course.days[day].needs)
+            pending += [need for need in course.days[day].needs if need in course.days]
+    return tuple(need for need in needs if need not in through)
 
 
 def _places(course: Course, columns: int, *, labels: bool = False) -> dict[int, Point]:
