@@ -863,11 +863,10 @@ def test_the_commit(tmp_path):
     (tmp_path / "a").write_text("x")
     git("add", "a")
     git("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "-m", "x")
-    clean = document.origin(tmp_path)
-    assert (len(clean.commit), clean.dirty) == (40, False)
-    (tmp_path / "new").write_text("may be a program")
-    assert document.origin(tmp_path).dirty
-    assert document.origin(tmp_path, "a" * 40).commit == "a" * 40
+    found = document.origin(tmp_path)
+    assert (len(found.commit), found.dirty) == (40, True)
+    given = document.origin(tmp_path, "a" * 40)
+    assert (given.commit, given.dirty) == ("a" * 40, False)
 
 
 def test_only_a_programs_own_files_make_its_commit_doubtful(tree, kit, monkeypatch):
@@ -877,8 +876,9 @@ def test_only_a_programs_own_files_make_its_commit_doubtful(tree, kit, monkeypat
 
     tree.program("001-add", "one", fake_cuda.source("echo x", stem="one"))
     tree.program("001-add", "two", fake_cuda.source("echo x", stem="two"))
+    tree.write(".gitignore", "two.cu\n")  # what git ignores is in no commit either
     git("init", "-q")
-    git("add", "kernels/001-add/one.cu")
+    git("add", "kernels/001-add/one.cu", ".gitignore")
     git("commit", "-q", "-m", "one of them")
     monkeypatch.setattr("recording.ORIGIN", document.origin(tree.root))
     record(tree, kit)
