@@ -78,6 +78,8 @@ def test_what_is_no_front_matter(text: str) -> None:
          "and underscores, no word of the expressions"),
         ("values:\n  min: a/b", "3: `min` cannot be a name in an expression — use letters, digits "
          "and underscores, no word of the expressions"),
+        ("values:\n  off: a/b", "3: `off` is no text in YAML — choose another name"),
+        ("values:\n  null: a/b", "3: `null` is no text in YAML — choose another name"),
         ("values:\n  t: a/b\n  t: a/c", "4: name `t` is given twice — rename one of them"),
         ("programs:\n  - {a: b}", "3: `programs:` is a list of program names — write "
          "`- 097-attention`"),

@@ -155,6 +155,9 @@ class _Reader:
             name = str(key.value)
             if not isinstance(value, yaml.ScalarNode) or not value.value:
                 self._problem(line_of(key), f"`{name}` has no address", "write one after the colon")
+            elif _NAME.fullmatch(name) and not key.tag.endswith(":str"):
+                # `off` and the like: hosts read a truth value, and no name.
+                self._problem(line_of(key), f"`{name}` is no text in YAML", "choose another name")
             elif not _NAME.fullmatch(name) or name in _RESERVED:
                 self._problem(
                     line_of(key),
