@@ -66,8 +66,10 @@ def paint(figure: Figure, drawing: Drawing) -> None:
 
 def _end(drawing: Drawing, index: int, dot: Dot) -> str:
     """Return what stands at a bar's end."""
-    several = len(drawing.curves) > 1
-    return f"{drawing.curves[index].label} {dot.text}" if several else dot.text
+    label = drawing.curves[index].label
+    # A group of one bar has its name above it already.
+    named = len(drawing.curves) == 1 or label == dot.at
+    return dot.text if named else f"{label} {dot.text}"
 
 
 def _bar(axes: Axes, y: float, dot: Dot, index: int, scale: float) -> None:

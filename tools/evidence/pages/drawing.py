@@ -8,18 +8,19 @@ takes a second; `evidence check` never draws.
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evidence import digits
-from evidence.pages import svg
+from evidence.pages import ceilings, svg
 from evidence.quantities import Quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-VERSION = 1
+VERSION = 2
 """Changes whenever the same data would be drawn otherwise."""
 
 _POINTS = 72  # per inch: a figure's unit is then a drawing's pixel
@@ -31,6 +32,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 _DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (4, 1), (1, 1))
 _MARK = 6  # width of a dot
 _MOST_TICKS = 9
+_FEW = 3  # ticks that make an axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,10 @@ def _x_ticks(axes: Axes, drawing: Drawing) -> None:
     """Put ticks where the dots lie, and label those that have room."""
     dots = {dot.x: dot.at for curve in drawing.curves for dot in curve.dots}
     places = sorted(dots)
-    if len(places) > _MOST_TICKS:
+    doubled = [place for place in places if "x" in drawing.log and math.log2(place).is_integer()]
+    if len(places) > _MOST_TICKS and len(doubled) >= _FEW:
+        places = doubled
+    elif len(places) > _MOST_TICKS:
         low, high = axes.get_xlim()
         places = [float(t) for t in axes.xaxis.get_major_locator()() if low <= t <= high]
     labels, free = [], float("inf")
@@ -245,10 +250,18 @@ def _frame(axes: Axes, heights: list[float]) -> None:
 
 
 def _roofs(figure: Figure, axes: Axes, drawing: Drawing, left: float) -> None:
+    right = float(axes.transAxes.transform((1.0, 0.0))[0])
+    crossed = [spot for curve in drawing.curves for spot in ceilings.along(_pixels(axes, curve))]
     for label, level in drawing.roofs:
         axes.axhline(level, color=svg.INK, linewidth=1.2, dashes=(1, 2), clip_on=False, zorder=2)
-        y = axes.transData.transform((axes.get_xlim()[0], level))[1]
-        _write(figure, left, y + 4, label, svg.INK)
+        y = float(axes.transData.transform((axes.get_xlim()[0], level))[1])
+        start, base = ceilings.place(y, (left, right), width_of(label), crossed)
+        _write(figure, start, base, label, svg.INK)
+
+
+def _pixels(axes: Axes, curve: Curve) -> list[tuple[float, float]]:
+    spots = (axes.transData.transform((dot.x, dot.y)) for dot in curve.dots)
+    return [(float(x), float(y)) for x, y in spots]
 
 
 def _labels(figure: Figure, axes: Axes, drawing: Drawing, labels: list[list[str]]) -> None:
