@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _MARGIN = 4
 def along(corners: list[Point]) -> list[Point]:
     """Return places on a line through some corners, a few pixels apart."""
     found = list(corners)
-    for (x, y), (to_x, to_y) in zip(corners, corners[1:], strict=False):
+    for (x, y), (to_x, to_y) in pairwise(corners):
         steps = max(int(max(abs(to_x - x), abs(to_y - y)) / _STEP), 1)
         share = [step / steps for step in range(1, steps)]
         found += [(x + (to_x - x) * s, y + (to_y - y) * s) for s in share]
