@@ -19,7 +19,7 @@
 //   segments    a warp has 16 of 128 steps of two columns, and loads what it
 //               needs into registers: what a segment adds to any state is found
 //               first, then the state at which each begins, then the outputs
-//   pairs       the same with half of the loads
+//   pairs       the same with a third of the loads
 //
 // "marked" is pairs with a clock in it. "empty" is a kernel without a body, of
 // the grid, block and shared memory of the path beside it.
@@ -598,7 +598,7 @@ __device__ inline void mark(int place)
     }
 }
 
-// As segments, with half of the loads: rows two at a time, and gate and v,
+// As segments, with fewer loads: rows two at a time, and gate and v,
 // which a column's lanes share, a step per lane and on through shared memory.
 // kMarked adds the clock, and is not timed.
 // Memory: a load of k or q is of a row of kD neighbouring floats, 8 bytes a
