@@ -1,0 +1,1062 @@
+// SPDX-License-Identifier: MIT
+//
+// Day 85: load once, and day 87: a warp per column. The gated recurrence of
+// day 84, seven times, one idea a step; all numbers are FP32:
+//
+//   state[i][j] = gate[t][j] * state[i][j] + k[t][i] * v[t][j]
+//   y[t][j]     = sum over i of q[t][i] * state[i][j]
+//
+//   founding    day 84's kernel: a block per head, a thread per column, and in
+//               every step loads, a barrier, the sums, a barrier
+//   prefetch    the same; the next step's loads are on their way meanwhile
+//   once, warp  up to 128 steps are loaded into shared memory before the first
+//               is computed, by the one warp that computes
+//   once        loaded by 256 threads; the first D of them compute
+//   rows        four threads share a column, each with a quarter of its rows
+//   columns     a warp per column, a lane per row, four columns a block; the
+//               sums over rows are put off for 32 steps and done together
+//   segments    four warps per column, each with 32 of 128 steps: what a
+//               segment adds to any state is found first, then the states at
+//               which segments begin, then the outputs
+//
+// Two probes say what is left. "moves" loads and stores like segments, and does
+// a multiply-add in place of the recurrence. "empty" is a kernel without a
+// body, of the grid, block and shared memory of the path beside it.
+//
+// The gate is day 84's: double precision on the CPU, and for each output an
+// error of at most 4 u sqrt(depth) times the sum of the absolute terms, with
+// u = 2^-24 and depth the roundings behind a term, weighted by size. "moves" is
+// judged bit for bit.
+//
+// Times are device times of a chain: the slope between a short and a long graph
+// of launches, all data in L2 after the first of them.
+//
+// Written down before the run, microseconds at B=2, T=128, H=4, D=24: founding
+// 34, prefetch 22, once by a warp 12, once 8.5, rows 5.5, columns 3.0, segments
+// 2.5, moves 1.7, empty 0.55. Of the 32 us between the first and the last, we
+// think, loading once is worth four fifths.
+//
+// Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o ladder ladder.cu
+// Run: ./ladder
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include <cuda_runtime.h>
+
+#define CUDA_CHECK(call)                                                    \
+    do {                                                                    \
+        const cudaError_t error_ = (call);                                  \
+        if (error_ != cudaSuccess) {                                        \
+            std::fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__,     \
+                         #call, cudaGetErrorString(error_));                \
+            std::exit(EXIT_FAILURE);                                        \
+        }                                                                   \
+    } while (0)
+
+// --- Shapes -----------------------------------------------------------------
+
+struct Shape {
+    int batch;
+    int steps;
+    int heads;
+    int dim;
+};
+
+constexpr int kDim = 24;       // of the founding shape
+constexpr int kOtherDim = 40;  // two warps of columns, the second ragged
+constexpr Shape kFounding = {2, 128, 4, kDim};
+constexpr Shape kLonger = {2, 1152, 4, kDim};  // nine times the steps
+constexpr Shape kShapes[] = {
+    {1, 131, 3, kDim},       // T is no multiple of a tile, nor of 32
+    {1, 131, 2, kOtherDim},
+    {1, 1, 1, kDim},
+    kFounding,
+};
+constexpr int kQuickShapes = 3;
+
+constexpr int kWarp = 32;
+constexpr unsigned int kFullWarp = 0xffffffffu;
+constexpr int kLoaders = 256;  // threads of once and rows
+constexpr int kParts = 4;      // threads that share a column in rows
+constexpr int kColumns = 4;    // columns of a block: one float4 of v and gate
+constexpr int kSegments = 4;
+constexpr int kSegmentSteps = 32;  // a lane gets one step's sum
+
+// Steps in shared memory at a time. 128 steps of four arrays of 24 floats are
+// 48 KiB, the most that a block has without asking.
+__host__ __device__ constexpr int tileSteps(int dim)
+{
+    return dim <= kDim ? 128 : 64;
+}
+
+static_assert(tileSteps(kDim) * kDim * 4 * sizeof(float) <= 48 * 1024 &&
+                  tileSteps(kOtherDim) * kOtherDim * 4 * sizeof(float) <=
+                      48 * 1024,
+              "the tiles of once fit into static shared memory");
+static_assert(kDim % 8 == 0 && kOtherDim % 8 == 0,
+              "rows are whole float4s, and a quarter of them whole float2s");
+static_assert(kSegments * kSegmentSteps == 128, "segments make up a tile");
+
+// --- Cases ------------------------------------------------------------------
+
+enum Gates { kSigmoid, kNearOne, kOne, kNearZero, kZeros, kGatesCount };
+constexpr const char *kGatesNames[kGatesCount] = {
+    "sigmoid", "near one", "one", "near zero", "zeros"};
+constexpr double kShift = 4.0;    // sigmoid(x + 4) is near one
+constexpr int kZeroPeriod = 7;    // of the steps whose gates are zero
+
+// --- Tolerance --------------------------------------------------------------
+
+constexpr double kUnit = 1.0 / (1 << 24);  // u: the most that a rounding is off
+constexpr double kSafety = 4.0;
+
+// --- Timing -----------------------------------------------------------------
+
+constexpr int kRepeats = 11;     // odd: the median is one of the samples
+constexpr int kWarmups = 2;
+constexpr int kShortGraph = 40;  // launches
+constexpr int kLongGraph = 240;
+constexpr int kLongerShort = 10;  // for the longer sequence
+constexpr int kLongerLong = 40;
+
+// --- Kernels ----------------------------------------------------------------
+
+struct Inputs {
+    const float *q;
+    const float *k;
+    const float *v;
+    const float *gate;
+};
+
+// Day 84's kernel: thread j of block (b, h) has column j of its state.
+// Memory: a step reads and writes rows of kD neighbouring floats; k and q go
+// through shared memory, where all lanes read the same word.
+// Launch assumption: kD threads, batch * heads blocks.
+template <int kD>
+__global__ void founding(Inputs in, float *__restrict__ y, int steps,
+                         int heads)
+{
+    __shared__ float tileK[kD];
+    __shared__ float tileQ[kD];
+    const int j = static_cast<int>(threadIdx.x);
+    const size_t row = static_cast<size_t>(heads) * kD;
+    size_t at = blockIdx.x / heads * steps * row + blockIdx.x % heads * kD + j;
+    float state[kD] = {};
+    for (int t = 0; t < steps; ++t, at += row) {
+        tileK[j] = in.k[at];
+        tileQ[j] = in.q[at];
+        __syncthreads();  // the step's k and q are there
+        const float g = in.gate[at];
+        const float value = in.v[at];
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kD; ++i) {
+            state[i] = fmaf(g, state[i], tileK[i] * value);
+            sum = fmaf(tileQ[i], state[i], sum);
+        }
+        y[at] = sum;
+        __syncthreads();  // nobody reads them any more
+    }
+}
+
+// The same, a step ahead: what step t + 1 needs is loaded before step t is
+// computed, into registers.
+// Memory: as founding.
+// Launch assumption: as founding.
+template <int kD>
+__global__ void prefetch(Inputs in, float *__restrict__ y, int steps,
+                         int heads)
+{
+    __shared__ float tileK[kD];
+    __shared__ float tileQ[kD];
+    const int j = static_cast<int>(threadIdx.x);
+    const size_t row = static_cast<size_t>(heads) * kD;
+    size_t at = blockIdx.x / heads * steps * row + blockIdx.x % heads * kD + j;
+    float state[kD] = {};
+    // snippet: prefetch
+    float nextK = in.k[at];
+    float nextQ = in.q[at];
+    float nextGate = in.gate[at];
+    float nextV = in.v[at];
+    for (int t = 0; t < steps; ++t, at += row) {
+        tileK[j] = nextK;
+        tileQ[j] = nextQ;
+        const float g = nextGate;
+        const float value = nextV;
+        __syncthreads();  // the step's k and q are there
+        if (t + 1 < steps) {
+            nextK = in.k[at + row];
+            nextQ = in.q[at + row];
+            nextGate = in.gate[at + row];
+            nextV = in.v[at + row];
+        }
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kD; ++i) {
+            state[i] = fmaf(g, state[i], tileK[i] * value);
+            sum = fmaf(tileQ[i], state[i], sum);
+        }
+        y[at] = sum;
+        __syncthreads();  // nobody reads them any more
+    }
+    // end snippet
+}
+
+// Brings steps [first, first + count) of one head into shared memory, with all
+// of the block's threads.
+// Memory: a warp reads rows of kD neighbouring floats, 16 bytes a lane.
+template <int kD, int kThreads>
+__device__ void loadTile(const Inputs &in,
+                         float4 (*tile)[tileSteps(kD) * kD / 4], size_t start,
+                         size_t row, int count)
+{
+    // snippet: load-tile
+    constexpr int kVectors = kD / 4;
+#pragma unroll
+    for (int n = static_cast<int>(threadIdx.x);
+         n < tileSteps(kD) * kVectors; n += kThreads) {
+        if (n / kVectors < count) {
+            const size_t at = start + n / kVectors * row + n % kVectors * 4;
+            tile[0][n] = *reinterpret_cast<const float4 *>(in.q + at);
+            tile[1][n] = *reinterpret_cast<const float4 *>(in.k + at);
+            tile[2][n] = *reinterpret_cast<const float4 *>(in.v + at);
+            tile[3][n] = *reinterpret_cast<const float4 *>(in.gate + at);
+        }
+    }
+    // end snippet
+}
+
+// Everything of a tile is loaded at once; then its steps need no memory but
+// shared, and no barrier.
+// Memory: as loadTile; all lanes read the same float4 of k and q (a broadcast),
+// and neighbouring floats of v and gate.
+// Launch assumption: kThreads >= kD threads, batch * heads blocks.
+template <int kD, int kThreads>
+__global__ void __launch_bounds__(kThreads)
+once(Inputs in, float *__restrict__ y, int steps, int heads)
+{
+    __shared__ float4 tile[4][tileSteps(kD) * kD / 4];
+    const int j = static_cast<int>(threadIdx.x);
+    const size_t row = static_cast<size_t>(heads) * kD;
+    const size_t start =
+        blockIdx.x / heads * steps * row + blockIdx.x % heads * kD;
+    float state[kD] = {};
+    // snippet: once
+    for (int first = 0; first < steps; first += tileSteps(kD)) {
+        const int count = min(tileSteps(kD), steps - first);
+        __syncthreads();  // nobody reads the tile before
+        loadTile<kD, kThreads>(in, tile, start + first * row, row, count);
+        __syncthreads();  // the tile is there
+        for (int s = 0; s < count && j < kD; ++s) {
+            const float value = (&tile[2][0].x)[s * kD + j];
+            const float g = (&tile[3][0].x)[s * kD + j];
+            float sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < kD; ++i) {
+                const float ki = (&tile[1][s * kD / 4].x)[i];
+                const float qi = (&tile[0][s * kD / 4].x)[i];
+                state[i] = fmaf(g, state[i], ki * value);
+                sum = fmaf(qi, state[i], sum);
+            }
+            y[start + (first + s) * row + j] = sum;
+        }
+    }
+    // end snippet
+}
+
+// As once; thread j * 4 + p has quarter p of column j, and two shuffles add up
+// the quarters.
+// Memory: as once; a warp reads four different quarters of k and q.
+// Launch assumption: kLoaders threads, batch * heads blocks.
+template <int kD>
+__global__ void __launch_bounds__(kLoaders)
+rows(Inputs in, float *__restrict__ y, int steps, int heads)
+{
+    static_assert(kParts * kD <= kLoaders && kParts * kD % kWarp == 0,
+                  "columns make whole warps: a shuffle needs all lanes");
+    constexpr int kOwn = kD / kParts;
+    __shared__ float4 tile[4][tileSteps(kD) * kD / 4];
+    const int j = static_cast<int>(threadIdx.x) / kParts;
+    const int part = static_cast<int>(threadIdx.x) % kParts;
+    const size_t row = static_cast<size_t>(heads) * kD;
+    const size_t start =
+        blockIdx.x / heads * steps * row + blockIdx.x % heads * kD;
+    float state[kOwn] = {};
+    for (int first = 0; first < steps; first += tileSteps(kD)) {
+        const int count = min(tileSteps(kD), steps - first);
+        __syncthreads();  // nobody reads the tile before
+        loadTile<kD, kLoaders>(in, tile, start + first * row, row, count);
+        __syncthreads();  // the tile is there
+        // snippet: rows
+        for (int s = 0; s < count && j < kD; ++s) {
+            const float value = (&tile[2][0].x)[s * kD + j];
+            const float g = (&tile[3][0].x)[s * kD + j];
+            const float *ownK = &tile[1][s * kD / 4].x + part * kOwn;
+            const float *ownQ = &tile[0][s * kD / 4].x + part * kOwn;
+            float sum = 0.0f;
+#pragma unroll
+            for (int i = 0; i < kOwn; i += 2) {
+                const float2 kk = *reinterpret_cast<const float2 *>(ownK + i);
+                const float2 qq = *reinterpret_cast<const float2 *>(ownQ + i);
+                state[i] = fmaf(g, state[i], kk.x * value);
+                state[i + 1] = fmaf(g, state[i + 1], kk.y * value);
+                sum = fmaf(qq.x, state[i], sum);
+                sum = fmaf(qq.y, state[i + 1], sum);
+            }
+            sum += __shfl_xor_sync(kFullWarp, sum, 1);
+            sum += __shfl_xor_sync(kFullWarp, sum, 2);
+            if (part == 0) {
+                y[start + (first + s) * row + j] = sum;
+            }
+        }
+        // end snippet
+    }
+}
+
+// What a block of kColumns columns needs of a tile of steps: for each step and
+// row k and q side by side, zeros where there is no row, and for each step and
+// column gate and v. Steps that do not exist are zeros.
+template <int kD>
+struct ColumnTile {
+    static constexpr int kRows = (kD + kWarp - 1) / kWarp;  // rows of a lane
+    static constexpr int kSteps = tileSteps(kD);
+    static constexpr int kPitch = kRows * kWarp;
+    float4 kq[kSteps * kPitch / 2];    // (k, q) of two neighbouring rows
+    float4 gv[kSteps * kColumns / 2];  // (gate, v) of two columns
+};
+
+// Memory: a warp reads rows of kD neighbouring floats of k and q, 16 bytes a
+// lane, and 16 bytes of a step's gate and v.
+template <int kD, int kThreads>
+__device__ void loadColumns(const Inputs &in, ColumnTile<kD> &tile,
+                            size_t start, size_t row, int column, int count)
+{
+    const int tid = static_cast<int>(threadIdx.x);
+    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    // snippet: load-columns
+    constexpr int kVectors = ColumnTile<kD>::kPitch / 4;
+#pragma unroll
+    for (int n = tid; n < ColumnTile<kD>::kSteps * kVectors; n += kThreads) {
+        const int s = n / kVectors;
+        const int i = n % kVectors * 4;
+        float4 kk = zero;
+        float4 qq = zero;
+        if (s < count && i < kD) {
+            const size_t at = start + s * row + i;
+            kk = *reinterpret_cast<const float4 *>(in.k + at);
+            qq = *reinterpret_cast<const float4 *>(in.q + at);
+        }
+        tile.kq[2 * n] = make_float4(kk.x, qq.x, kk.y, qq.y);
+        tile.kq[2 * n + 1] = make_float4(kk.z, qq.z, kk.w, qq.w);
+    }
+    for (int s = tid; s < ColumnTile<kD>::kSteps; s += kThreads) {
+        float4 g = zero;
+        float4 v = zero;
+        if (s < count) {
+            const size_t at = start + s * row + column;
+            g = *reinterpret_cast<const float4 *>(in.gate + at);
+            v = *reinterpret_cast<const float4 *>(in.v + at);
+        }
+        tile.gv[2 * s] = make_float4(g.x, v.x, g.y, v.y);
+        tile.gv[2 * s + 1] = make_float4(g.z, v.z, g.w, v.w);
+    }
+    // end snippet
+}
+
+// Every lane brings 32 products; lane n leaves with the sum of all lanes' n-th.
+// 16 + 8 + 4 + 2 + 1 shuffles in place of 32 * 5.
+__device__ inline float sumOfEach(float (&product)[kWarp], int lane)
+{
+    // snippet: sum-of-each
+#pragma unroll
+    for (int half = kWarp / 2; half > 0; half /= 2) {
+        const bool upper = (lane & half) != 0;
+#pragma unroll
+        for (int n = 0; n < half; ++n) {
+            const float send = upper ? product[n] : product[n + half];
+            const float keep = upper ? product[n + half] : product[n];
+            product[n] = keep + __shfl_xor_sync(kFullWarp, send, half);
+        }
+    }
+    return product[0];
+    // end snippet
+}
+
+// Warp w of a block has column w of its four, lane i the rows i, i + 32, ...
+// Memory: as loadColumns; a warp reads 32 neighbouring (k, q) and one (gate, v)
+// for all lanes; lanes store floats that are a step apart, 32 sectors.
+// Launch assumption: kColumns warps, (kD / kColumns, batch * heads) blocks.
+template <int kD>
+__global__ void __launch_bounds__(kColumns *kWarp)
+columns(Inputs in, float *__restrict__ y, int steps, int heads)
+{
+    using Tile = ColumnTile<kD>;
+    __shared__ Tile tile;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    const int column = static_cast<int>(blockIdx.x) * kColumns;
+    const size_t row = static_cast<size_t>(heads) * kD;
+    const size_t start =
+        blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
+    const float2 *kq = reinterpret_cast<const float2 *>(tile.kq) + lane;
+    const float2 *gv = reinterpret_cast<const float2 *>(tile.gv) + warp;
+    float state[Tile::kRows] = {};
+    for (int first = 0; first < steps; first += Tile::kSteps) {
+        const int count = min(Tile::kSteps, steps - first);
+        __syncthreads();  // nobody reads the tile before
+        loadColumns<kD, kColumns * kWarp>(in, tile, start + first * row, row,
+                                          column, count);
+        __syncthreads();  // the tile is there
+        // snippet: columns
+        for (int from = 0; from < count; from += kWarp) {
+            float product[kWarp];
+#pragma unroll
+            for (int u = 0; u < kWarp; ++u) {
+                const float2 gate = gv[(from + u) * kColumns];
+                product[u] = 0.0f;
+#pragma unroll
+                for (int r = 0; r < Tile::kRows; ++r) {
+                    const float2 at =
+                        kq[(from + u) * Tile::kPitch + r * kWarp];
+                    state[r] = fmaf(gate.x, state[r], at.x * gate.y);
+                    product[u] = fmaf(at.y, state[r], product[u]);
+                }
+            }
+            const float sum = sumOfEach(product, lane);
+            if (from + lane < count) {
+                y[start + (first + from + lane) * row + column + warp] = sum;
+            }
+        }
+        // end snippet
+    }
+}
+
+// Warps 4 s to 4 s + 3 have segment s of the four columns.
+// Memory: as columns; the sums go through shared memory, so that lanes store
+// 16 neighbouring bytes of a step.
+// Launch assumption: 4 kColumns warps, blocks as columns; kD <= 32.
+template <int kD, bool kRecur>
+__global__ void __launch_bounds__(kSegments *kColumns *kWarp)
+segments(Inputs in, float *__restrict__ y, int steps, int heads)
+{
+    using Tile = ColumnTile<kD>;
+    static_assert(Tile::kRows == 1, "a lane has one row");
+    constexpr int kThreads = kSegments * kColumns * kWarp;
+    __shared__ Tile tile;
+    __shared__ float added[kSegments][kColumns][kWarp];
+    __shared__ float decay[kSegments][kColumns];
+    __shared__ float sums[Tile::kSteps][kColumns];
+    const int tid = static_cast<int>(threadIdx.x);
+    const int lane = tid % kWarp;
+    const int own = tid / kWarp % kColumns;
+    const int segment = tid / kWarp / kColumns;
+    const int from = segment * kSegmentSteps;
+    const int column = static_cast<int>(blockIdx.x) * kColumns;
+    const size_t row = static_cast<size_t>(heads) * kD;
+    const size_t start =
+        blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
+    const float2 *kq = reinterpret_cast<const float2 *>(tile.kq) +
+                       from * Tile::kPitch + lane;
+    const float2 *gv =
+        reinterpret_cast<const float2 *>(tile.gv) + from * kColumns + own;
+    float carried = 0.0f;  // the state at which the tile begins
+    for (int first = 0; first < steps; first += Tile::kSteps) {
+        const int count = min(Tile::kSteps, steps - first);
+        __syncthreads();  // nobody reads the tile or the sums before
+        loadColumns<kD, kThreads>(in, tile, start + first * row, row, column,
+                                  count);
+        __syncthreads();  // the tile is there
+        if (kRecur) {
+            // snippet: segments
+            float kv[kSegmentSteps];
+            float end = 0.0f;      // the state after it, if it begins at zero
+            float product = 1.0f;  // of its gates
+#pragma unroll
+            for (int u = 0; u < kSegmentSteps; ++u) {
+                const float2 gate = gv[u * kColumns];
+                kv[u] = kq[u * Tile::kPitch].x * gate.y;
+                end = fmaf(gate.x, end, kv[u]);
+                product *= gate.x;
+            }
+            added[segment][own][lane] = end;
+            decay[segment][own] = product;
+            __syncthreads();  // every segment's share is there
+            float state = carried;
+            for (int s = 0; s < kSegments; ++s) {
+                state = s == segment ? carried : state;
+                carried = fmaf(decay[s][own], carried, added[s][own][lane]);
+            }
+#pragma unroll
+            for (int u = 0; u < kSegmentSteps; ++u) {
+                state = fmaf(gv[u * kColumns].x, state, kv[u]);
+                kv[u] = kq[u * Tile::kPitch].y * state;
+            }
+            sums[from + lane][own] = sumOfEach(kv, lane);
+            // end snippet
+            __syncthreads();  // all sums are there
+        }
+        for (int n = tid; n < count * kColumns; n += kThreads) {
+            const int s = n / kColumns;
+            const int c = n % kColumns;
+            const size_t at = start + (first + s) * row + column + c;
+            if (kRecur) {
+                y[at] = sums[s][c];
+            } else {
+                const float2 pair = reinterpret_cast<const float2 *>(
+                    tile.kq)[s * Tile::kPitch + column + c];
+                y[at] = fmaf(pair.x, pair.y,
+                             reinterpret_cast<const float2 *>(
+                                 tile.gv)[s * kColumns + c].y);
+            }
+        }
+    }
+}
+
+// Nothing at all. Launch assumption: any.
+__global__ void empty() {}
+
+// --- Paths ------------------------------------------------------------------
+
+enum Path {
+    kPathFounding,
+    kPathPrefetch,
+    kPathOnceWarp,
+    kPathOnce,
+    kPathRows,
+    kPathColumns,
+    kPathSegments,
+    kPathMoves,
+    kRightPaths = kPathMoves,
+    kPathCount = kPathMoves + 1
+};
+
+using Kernel = void (*)(Inputs, float *, int, int);
+
+struct PathInfo {
+    const char *name;
+    Kernel kernel;
+    int threads;
+    bool split;  // one block for kColumns columns, else one for all
+};
+
+// What a path is at kD; no kernel where it is not offered.
+template <int kD>
+static PathInfo infoOf(int path)
+{
+    constexpr bool kNarrow = kD <= kWarp;
+    constexpr int kSome = kNarrow ? kD : kDim;
+    constexpr int kMost = kSegments * kColumns * kWarp;
+    constexpr int kFew = (kD + kWarp - 1) / kWarp * kWarp;
+    const PathInfo all[kPathCount] = {
+        {"founding", founding<kD>, kD, false},
+        {"prefetch", prefetch<kD>, kD, false},
+        {"once, warp", once<kD, kFew>, kFew, false},
+        {"once", once<kD, kLoaders>, kLoaders, false},
+        {"rows", rows<kD>, kLoaders, false},
+        {"columns", columns<kD>, kColumns * kWarp, true},
+        {"segments", kNarrow ? segments<kSome, true> : nullptr, kMost, true},
+        {"moves", kNarrow ? segments<kSome, false> : nullptr, kMost, true},
+    };
+    return all[path];
+}
+
+static PathInfo infoOf(int path, int dim)
+{
+    return dim == kDim ? infoOf<kDim>(path) : infoOf<kOtherDim>(path);
+}
+
+static dim3 gridOf(const PathInfo &info, const Shape &shape)
+{
+    const unsigned int heads =
+        static_cast<unsigned int>(shape.batch * shape.heads);
+    return info.split
+               ? dim3(static_cast<unsigned int>(shape.dim / kColumns), heads)
+               : dim3(heads);
+}
+
+static size_t countOf(const Shape &shape)
+{
+    return static_cast<size_t>(shape.batch) * shape.steps * shape.heads *
+           shape.dim;
+}
+
+struct Buffers {
+    float *d_in[4] = {nullptr, nullptr, nullptr, nullptr};  // q, k, v, gate
+    float *d_y = nullptr;
+};
+
+static void launch(int path, const Shape &shape, const Buffers &b,
+                   cudaStream_t stream)
+{
+    const PathInfo info = infoOf(path, shape.dim);
+    const Inputs in = {b.d_in[0], b.d_in[1], b.d_in[2], b.d_in[3]};
+    info.kernel<<<gridOf(info, shape), info.threads, 0, stream>>>(
+        in, b.d_y, shape.steps, shape.heads);
+    CUDA_CHECK(cudaGetLastError());
+}
+
+// A kernel without a body, launched as the path's is.
+static void launchEmpty(int path, const Shape &shape, cudaStream_t stream)
+{
+    const PathInfo info = infoOf(path, shape.dim);
+    cudaFuncAttributes attributes = {};
+    CUDA_CHECK(cudaFuncGetAttributes(
+        &attributes, reinterpret_cast<const void *>(info.kernel)));
+    empty<<<gridOf(info, shape), info.threads, attributes.sharedSizeBytes,
+            stream>>>();
+    CUDA_CHECK(cudaGetLastError());
+}
+
+// --- Inputs -----------------------------------------------------------------
+
+// Scatters the bits of a number over all of it; no two numbers meet.
+static unsigned int scattered(unsigned int value)
+{
+    value ^= value >> 16;
+    value *= 0x7feb352du;
+    value ^= value >> 15;
+    value *= 0x846ca68bu;
+    return value ^ (value >> 16);
+}
+
+// Normally distributed: the sum of twelve uniform numbers, less six.
+static double normalAt(size_t i, unsigned int salt)
+{
+    double sum = -6.0;
+    for (unsigned int n = 0; n < 12; ++n) {
+        const unsigned int place = static_cast<unsigned int>(i) * 12u + n;
+        sum += scattered((place * 5u + salt) * 2654435769u + 1u) /
+               4294967296.0;
+    }
+    return sum;
+}
+
+static float gateAt(size_t i, size_t step, Gates gates)
+{
+    const double x = normalAt(i, 4);
+    const double shift = gates == kNearOne    ? kShift
+                         : gates == kNearZero ? -kShift
+                                              : 0.0;
+    if (gates == kOne) {
+        return 1.0f;
+    }
+    if (gates == kZeros && step % kZeroPeriod == kZeroPeriod - 1) {
+        return 0.0f;
+    }
+    return static_cast<float>(1.0 / (1.0 + std::exp(-x - shift)));
+}
+
+struct HostInputs {
+    std::vector<float> in[4];
+};
+
+static HostInputs makeInputs(const Shape &shape, Gates gates)
+{
+    const size_t count = countOf(shape);
+    const size_t row = static_cast<size_t>(shape.heads) * shape.dim;
+    HostInputs h;
+    for (unsigned int n = 0; n < 4; ++n) {
+        h.in[n].resize(count);
+        for (size_t i = 0; i < count; ++i) {
+            h.in[n][i] = n < 3 ? static_cast<float>(normalAt(i, n + 1))
+                               : gateAt(i, i / row % shape.steps, gates);
+        }
+    }
+    return h;
+}
+
+// --- CPU reference and tolerance --------------------------------------------
+
+struct Reference {
+    std::vector<double> y;
+    std::vector<double> tolerance;
+    double memory = 0.0;  // steps back, weighted by size; the longest
+};
+
+// Beside the state, its sum of absolute terms, and the roundings that those
+// terms have been through, weighted by size: two more in every step.
+static Reference referenceOf(const Shape &shape, const HostInputs &h)
+{
+    const size_t dim = static_cast<size_t>(shape.dim);
+    const size_t row = static_cast<size_t>(shape.heads) * dim;
+    Reference ref;
+    ref.y.resize(countOf(shape));
+    ref.tolerance.resize(countOf(shape));
+    for (size_t chain = 0; chain < shape.batch * row; ++chain) {
+        const size_t head = chain / dim % shape.heads * dim;
+        const size_t batch = chain / row * shape.steps * row;
+        const size_t j = chain % dim;
+        std::vector<double> state(dim, 0.0);
+        std::vector<double> size(dim, 0.0);
+        std::vector<double> aged(dim, 0.0);
+        for (size_t t = 0; t < static_cast<size_t>(shape.steps); ++t) {
+            const size_t at = batch + t * row + head;
+            const double g = h.in[3][at + j];
+            const double value = h.in[2][at + j];
+            double y = 0.0;
+            double terms = 0.0;
+            double roundings = 0.0;
+            for (size_t i = 0; i < dim; ++i) {
+                const double kv = h.in[1][at + i] * value;
+                const double q = h.in[0][at + i];
+                aged[i] = g * (aged[i] + 2.0 * size[i]);
+                state[i] = g * state[i] + kv;
+                size[i] = g * size[i] + std::fabs(kv);
+                y += q * state[i];
+                terms += std::fabs(q) * size[i];
+                roundings += std::fabs(q) * aged[i];
+            }
+            const double older = terms > 0.0 ? roundings / terms : 0.0;
+            const double depth = static_cast<double>(dim) + 2.0 + older;
+            ref.y[at + j] = y;
+            ref.tolerance[at + j] = kSafety * kUnit * std::sqrt(depth) * terms;
+            ref.memory = std::max(ref.memory, older / 2.0);
+        }
+    }
+    return ref;
+}
+
+// What moves computes, to the bit.
+static Reference movedOf(const Shape &shape, const HostInputs &h)
+{
+    Reference ref;
+    ref.tolerance.assign(countOf(shape), 0.0);
+    for (size_t i = 0; i < countOf(shape); ++i) {
+        ref.y.push_back(std::fma(h.in[1][i], h.in[0][i], h.in[2][i]));
+    }
+    return ref;
+}
+
+// --- Judging ----------------------------------------------------------------
+
+// What went wrong first; reported after everything has been cleaned up.
+struct Failure {
+    const char *path = nullptr;
+    const char *gates = nullptr;
+    Shape shape = {};
+    size_t index = 0;
+    double got = 0.0;
+    double want = 0.0;
+};
+
+// The worst error as a fraction of what is allowed, and where it is. Anything
+// that is not finite is infinitely wrong; no error at all is a zero.
+static double worstOf(const std::vector<float> &got, const Reference &ref,
+                      size_t *where)
+{
+    double worst = got.empty() ? HUGE_VAL : 0.0;  // nothing seen is no pass
+    for (size_t i = 0; i < got.size(); ++i) {
+        const double error = std::fabs(static_cast<double>(got[i]) - ref.y[i]);
+        double frac = error == 0.0 ? 0.0 : error / ref.tolerance[i];
+        frac = std::isfinite(got[i]) ? frac : HUGE_VAL;
+        if (!(frac <= worst)) {
+            worst = frac;
+            *where = i;
+        }
+    }
+    return worst;
+}
+
+// Runs every path that there is and prints its worst fraction.
+static void judgeCase(const Shape &shape, Gates gates, const Buffers &b,
+                      cudaStream_t stream, Failure *failure)
+{
+    const HostInputs h = makeInputs(shape, gates);
+    const Reference ref = referenceOf(shape, h);
+    const Reference moved = movedOf(shape, h);
+    const size_t count = countOf(shape);
+    std::vector<float> got(count);
+    for (int n = 0; n < 4; ++n) {
+        CUDA_CHECK(cudaMemcpy(b.d_in[n], h.in[n].data(), count * sizeof(float),
+                              cudaMemcpyHostToDevice));
+    }
+    std::printf("  %-10s", kGatesNames[gates]);
+    for (int path = 0; path < kPathCount; ++path) {
+        if (infoOf(path, shape.dim).kernel == nullptr) {
+            std::printf("  %10s", "-");
+            continue;
+        }
+        CUDA_CHECK(cudaMemset(b.d_y, 0xff, count * sizeof(float)));
+        launch(path, shape, b, stream);
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+        CUDA_CHECK(cudaMemcpy(got.data(), b.d_y, count * sizeof(float),
+                              cudaMemcpyDeviceToHost));
+        const Reference &want = path < kRightPaths ? ref : moved;
+        size_t where = 0;
+        const double frac = worstOf(got, want, &where);
+        if (!(frac <= 1.0) && failure->path == nullptr) {
+            *failure = {infoOf(path, shape.dim).name, kGatesNames[gates],
+                        shape, where, static_cast<double>(got[where]),
+                        want.y[where]};
+        }
+        std::printf("  %10.4f", frac);
+    }
+    size_t where = 0;
+    const std::vector<float> zeros(count, 0.0f);
+    std::printf("  %10.0f  %8.1f\n", worstOf(zeros, ref, &where), ref.memory);
+}
+
+static int judgeShape(const Shape &shape, int kinds, const Buffers &b,
+                      cudaStream_t stream, Failure *failure)
+{
+    std::printf("\ngate B = %d, T = %d, H = %d, D = %d: worst error as a "
+                "fraction of what is allowed\n",
+                shape.batch, shape.steps, shape.heads, shape.dim);
+    std::printf("  outputs   %zu   (each path, each row)\n\n",
+                countOf(shape));
+    std::printf("  %-10s", "gates");
+    for (int path = 0; path < kPathCount; ++path) {
+        std::printf("  %10s", infoOf<kDim>(path).name);
+    }
+    std::printf("  %10s  %8s\n", "all zeros", "memory");
+    int passed = 0;
+    for (int gates = 0; gates < kinds; ++gates) {
+        judgeCase(shape, static_cast<Gates>(gates), b, stream, failure);
+        passed += failure->path == nullptr ? 1 : 0;
+    }
+    return passed;
+}
+
+// --- Timer ------------------------------------------------------------------
+
+// The median, least and largest of kRepeats slopes, microseconds per launch.
+struct Spread {
+    double median = 0.0;
+    double least = 0.0;
+    double most = 0.0;
+};
+
+static Spread spreadOf(std::vector<double> samples)
+{
+    std::sort(samples.begin(), samples.end());
+    return {samples[samples.size() / 2], samples.front(), samples.back()};
+}
+
+// Two graphs of one path, or of empty kernels like it.
+struct Pair {
+    cudaGraphExec_t exec[2] = {nullptr, nullptr};
+};
+
+static Pair graphsOf(int path, bool isEmpty, const Shape &shape,
+                     const int (&lengths)[2], const Buffers &b,
+                     cudaStream_t stream)
+{
+    Pair pair;
+    for (int n = 0; n < 2; ++n) {
+        cudaGraph_t graph = nullptr;
+        CUDA_CHECK(
+            cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        for (int i = 0; i < lengths[n]; ++i) {
+            if (isEmpty) {
+                launchEmpty(path, shape, stream);
+            } else {
+                launch(path, shape, b, stream);
+            }
+        }
+        CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+        CUDA_CHECK(cudaGraphInstantiate(&pair.exec[n], graph, 0));
+        CUDA_CHECK(cudaGraphDestroy(graph));
+    }
+    return pair;
+}
+
+struct Times {
+    Spread path[kPathCount];
+    Spread node[kPathCount];  // an empty kernel like the path's
+};
+
+// Times all paths beside each other, in turns, forwards and backwards. What is
+// paid once for a graph is in both of its lengths and falls out.
+static void timeAll(const Shape &shape, const int (&lengths)[2],
+                    const Buffers &b, cudaStream_t stream, Times *times)
+{
+    constexpr int kAll = 2 * kPathCount;
+    Pair pairs[kAll];
+    for (int n = 0; n < kAll; ++n) {
+        pairs[n] = graphsOf(n / 2, n % 2 == 1, shape, lengths, b, stream);
+    }
+    cudaEvent_t start = nullptr;
+    cudaEvent_t stop = nullptr;
+    CUDA_CHECK(cudaEventCreate(&start));
+    CUDA_CHECK(cudaEventCreate(&stop));
+    std::vector<double> slopes[kAll];
+    for (int round = -kWarmups; round < kRepeats; ++round) {
+        for (int turn = 0; turn < kAll; ++turn) {
+            const int n = round % 2 == 0 ? turn : kAll - 1 - turn;
+            // snippet: slope
+            float ms[2] = {0.0f, 0.0f};
+            for (int length = 0; length < 2; ++length) {
+                CUDA_CHECK(cudaEventRecord(start, stream));
+                CUDA_CHECK(cudaGraphLaunch(pairs[n].exec[length], stream));
+                CUDA_CHECK(cudaEventRecord(stop, stream));
+                CUDA_CHECK(cudaEventSynchronize(stop));
+                CUDA_CHECK(cudaEventElapsedTime(&ms[length], start, stop));
+            }
+            const double us = 1e3 * static_cast<double>(ms[1] - ms[0]) /
+                              (lengths[1] - lengths[0]);
+            // end snippet
+            if (round >= 0) {
+                slopes[n].push_back(us);
+            }
+        }
+    }
+    for (int n = 0; n < kAll; ++n) {
+        (n % 2 == 1 ? times->node : times->path)[n / 2] = spreadOf(slopes[n]);
+        for (cudaGraphExec_t exec : pairs[n].exec) {
+            CUDA_CHECK(cudaGraphExecDestroy(exec));
+        }
+    }
+    CUDA_CHECK(cudaEventDestroy(start));
+    CUDA_CHECK(cudaEventDestroy(stop));
+}
+
+// --- Tables -----------------------------------------------------------------
+
+static void printKernels()
+{
+    std::printf("\nkernels: D = %d, at the founding shape\n", kDim);
+    std::printf("  %-10s  %6s  %7s  %9s  %9s  %10s\n", "path", "blocks",
+                "threads", "registers", "local (B)", "shared (B)");
+    for (int path = 0; path < kPathCount; ++path) {
+        const PathInfo info = infoOf<kDim>(path);
+        const dim3 grid = gridOf(info, kFounding);
+        cudaFuncAttributes attributes = {};
+        CUDA_CHECK(cudaFuncGetAttributes(
+            &attributes, reinterpret_cast<const void *>(info.kernel)));
+        std::printf("  %-10s  %6u  %7d  %9d  %9zu  %10zu\n", info.name,
+                    grid.x * grid.y, info.threads, attributes.numRegs,
+                    attributes.localSizeBytes, attributes.sharedSizeBytes);
+    }
+}
+
+static void printBytes()
+{
+    const double tensor = static_cast<double>(countOf(kFounding)) * 4.0;
+    std::printf("\nbytes: at the founding shape, what must move\n");
+    std::printf("  tensor      %.0f B\n", tensor);
+    std::printf("  floor       %.0f B   (four read, one written)\n",
+                5.0 * tensor);
+    std::printf("  updates     %.0f   (of one number of one state)\n",
+                tensor / 4.0 * kDim);
+}
+
+static void printTimes(double clockGhz, const Buffers &b, cudaStream_t stream)
+{
+    const int lengths[2] = {kShortGraph, kLongGraph};
+    const int longer[2] = {kLongerShort, kLongerLong};
+    Times times;
+    Times more;
+    timeAll(kFounding, lengths, b, stream, &times);
+    timeAll(kLonger, longer, b, stream, &more);
+
+    std::printf("\ntime: T = %d, slope between graphs of %d and %d launches, "
+                "data in L2\n",
+                kFounding.steps, kShortGraph, kLongGraph);
+    std::printf("  repeats   %d   (time is the median of these slopes)\n\n",
+                kRepeats);
+    std::printf("  %-10s  %9s  %8s  %8s  %10s  %14s\n", "path", "time (us)",
+                "min (us)", "max (us)", "empty (us)", "founding over");
+    for (int path = 0; path < kPathCount; ++path) {
+        const Spread &spread = times.path[path];
+        std::printf("  %-10s  %9.3f  %8.3f  %8.3f  %10.3f  %13.2fx\n",
+                    infoOf<kDim>(path).name, spread.median, spread.least,
+                    spread.most, times.node[path].median,
+                    times.path[kPathFounding].median / spread.median);
+    }
+
+    const double steps = kLonger.steps - kFounding.steps;
+    std::printf("\nsteps: from the time at T = %d and at T = %d\n",
+                kFounding.steps, kLonger.steps);
+    std::printf("  clock   %.3f GHz   (the most that the device says)\n\n",
+                clockGhz);
+    std::printf("  %-10s  %11s  %9s  %15s  %12s\n", "path", "longer (us)",
+                "step (ns)", "step (cycles)", "no steps (us)");
+    for (int path = 0; path < kPathCount; ++path) {
+        const double each =
+            (more.path[path].median - times.path[path].median) / steps;
+        std::printf("  %-10s  %11.3f  %9.3f  %15.1f  %12.3f\n",
+                    infoOf<kDim>(path).name, more.path[path].median,
+                    1e3 * each, 1e3 * each * clockGhz,
+                    times.path[path].median - kFounding.steps * each);
+    }
+}
+
+// --- Main -------------------------------------------------------------------
+
+int main(int argc, char **argv)
+{
+    const bool quick = argc == 2 && std::strcmp(argv[1], "--quick") == 0;
+    const bool once = argc == 2 && std::strcmp(argv[1], "--once") == 0;
+    if (argc != 1 && !quick && !once) {
+        std::fprintf(stderr, "usage: ladder [--quick | --once]\n"
+                             "  --quick  small shapes, nothing timed\n"
+                             "  --once   every path once, for profilers\n");
+        return 2;
+    }
+
+    cudaDeviceProp device = {};
+    int clockKhz = 0;
+    CUDA_CHECK(cudaSetDevice(0));
+    CUDA_CHECK(cudaGetDeviceProperties(&device, 0));
+    CUDA_CHECK(cudaDeviceGetAttribute(&clockKhz, cudaDevAttrClockRate, 0));
+    std::printf("GPU: %s (compute capability %d.%d)\n", device.name,
+                device.major, device.minor);
+    std::printf("  multiprocessors   %d\n", device.multiProcessorCount);
+
+    Buffers b;
+    cudaStream_t stream = nullptr;
+    CUDA_CHECK(cudaStreamCreate(&stream));
+    const size_t bytes = countOf(kLonger) * sizeof(float);
+    for (float *&d_in : b.d_in) {
+        CUDA_CHECK(cudaMalloc(&d_in, bytes));
+        CUDA_CHECK(cudaMemset(d_in, 0, bytes));
+    }
+    CUDA_CHECK(cudaMalloc(&b.d_y, bytes));
+
+    printKernels();
+    printBytes();
+    Failure failure;
+    int passed = 0;
+    const int shapes = quick ? kQuickShapes
+                             : static_cast<int>(sizeof(kShapes) /
+                                                sizeof(kShapes[0]));
+    for (int n = once ? shapes - 1 : 0; n < shapes; ++n) {
+        if (failure.path == nullptr) {
+            passed += judgeShape(kShapes[n], once ? 1 : kGatesCount, b,
+                                 stream, &failure);
+        }
+    }
+    if (failure.path == nullptr && !quick && !once) {
+        // Real data for the longer sequence as well.
+        const HostInputs h = makeInputs(kLonger, kSigmoid);
+        for (int n = 0; n < 4; ++n) {
+            CUDA_CHECK(cudaMemcpy(b.d_in[n], h.in[n].data(), bytes,
+                                  cudaMemcpyHostToDevice));
+        }
+        printTimes(clockKhz * 1e-6, b, stream);
+    }
+
+    for (float *d_in : b.d_in) {
+        CUDA_CHECK(cudaFree(d_in));
+    }
+    CUDA_CHECK(cudaFree(b.d_y));
+    CUDA_CHECK(cudaStreamDestroy(stream));
+
+    if (failure.path != nullptr) {
+        const Shape &s = failure.shape;
+        std::fprintf(stderr,
+                     "%s fails at B=%d T=%d H=%d D=%d, gates %s: output %zu "
+                     "is %.9g, not %.9g\n",
+                     failure.path, s.batch, s.steps, s.heads, s.dim,
+                     failure.gates, failure.index, failure.got, failure.want);
+        return EXIT_FAILURE;
+    }
+    std::printf("\nall %d cases passed their gates\n", passed);
+    return EXIT_SUCCESS;
+}
