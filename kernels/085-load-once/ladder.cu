@@ -369,21 +369,33 @@ __device__ void loadColumns(const Inputs &in, ColumnTile<kD> &tile,
     // end snippet
 }
 
+// A lane keeps the half of 2 kHalf products that its place stands for, each with
+// its partner's share added.
+template <int kHalf>
+__device__ inline void foldHalf(float (&product)[kWarp], int lane)
+{
+    // snippet: fold-half
+    const bool upper = (lane & kHalf) != 0;
+#pragma unroll
+    for (int n = 0; n < kHalf; ++n) {
+        const float send = upper ? product[n] : product[n + kHalf];
+        const float keep = upper ? product[n + kHalf] : product[n];
+        product[n] = keep + __shfl_xor_sync(kFullWarp, send, kHalf);
+    }
+    // end snippet
+}
+
 // Every lane brings 32 products; lane n leaves with the sum of all lanes' n-th.
-// 16 + 8 + 4 + 2 + 1 shuffles in place of 32 * 5.
+// 16 + 8 + 4 + 2 + 1 shuffles in place of 32 * 5. One call for each half, since
+// a loop over them stays a loop, and then the products are in local memory.
 __device__ inline float sumOfEach(float (&product)[kWarp], int lane)
 {
     // snippet: sum-of-each
-#pragma unroll
-    for (int half = kWarp / 2; half > 0; half /= 2) {
-        const bool upper = (lane & half) != 0;
-#pragma unroll
-        for (int n = 0; n < half; ++n) {
-            const float send = upper ? product[n] : product[n + half];
-            const float keep = upper ? product[n + half] : product[n];
-            product[n] = keep + __shfl_xor_sync(kFullWarp, send, half);
-        }
-    }
+    foldHalf<16>(product, lane);
+    foldHalf<8>(product, lane);
+    foldHalf<4>(product, lane);
+    foldHalf<2>(product, lane);
+    foldHalf<1>(product, lane);
     return product[0];
     // end snippet
 }
