@@ -84,7 +84,6 @@ constexpr int kWarp = 32;
 constexpr unsigned int kFullWarp = 0xffffffffu;
 constexpr int kLoaders = 256;  // threads of once and rows
 constexpr int kParts = 4;      // threads that share a column in rows
-constexpr int kColumns = 4;    // columns of a block: one float4 of v and gate
 constexpr int kSegments = 4;
 constexpr int kSegmentSteps = 32;  // a lane gets one step's sum
 
@@ -137,7 +136,7 @@ struct Inputs {
 // Day 84's kernel: thread j of block (b, h) has column j of its state.
 // Memory: a step reads and writes rows of kD neighbouring floats; k and q go
 // through shared memory, where all lanes read the same word.
-// Launch assumption: kD threads, batch * heads blocks.
+// Launch assumption: kD threads, (1, batch * heads) blocks.
 template <int kD>
 __global__ void founding(Inputs in, float *__restrict__ y, int steps,
                          int heads)
@@ -146,7 +145,7 @@ __global__ void founding(Inputs in, float *__restrict__ y, int steps,
     __shared__ float tileQ[kD];
     const int j = static_cast<int>(threadIdx.x);
     const size_t row = static_cast<size_t>(heads) * kD;
-    size_t at = blockIdx.x / heads * steps * row + blockIdx.x % heads * kD + j;
+    size_t at = blockIdx.y / heads * steps * row + blockIdx.y % heads * kD + j;
     float state[kD] = {};
     for (int t = 0; t < steps; ++t, at += row) {
         tileK[j] = in.k[at];
@@ -177,7 +176,7 @@ __global__ void prefetch(Inputs in, float *__restrict__ y, int steps,
     __shared__ float tileQ[kD];
     const int j = static_cast<int>(threadIdx.x);
     const size_t row = static_cast<size_t>(heads) * kD;
-    size_t at = blockIdx.x / heads * steps * row + blockIdx.x % heads * kD + j;
+    size_t at = blockIdx.y / heads * steps * row + blockIdx.y % heads * kD + j;
     float state[kD] = {};
     // snippet: prefetch
     float nextK = in.k[at];
@@ -236,7 +235,7 @@ __device__ void loadTile(const Inputs &in,
 // shared, and no barrier.
 // Memory: as loadTile; all lanes read the same float4 of k and q (a broadcast),
 // and neighbouring floats of v and gate.
-// Launch assumption: kThreads >= kD threads, batch * heads blocks.
+// Launch assumption: kThreads >= kD threads, (1, batch * heads) blocks.
 template <int kD, int kThreads>
 __global__ void __launch_bounds__(kThreads)
 once(Inputs in, float *__restrict__ y, int steps, int heads)
@@ -245,7 +244,7 @@ once(Inputs in, float *__restrict__ y, int steps, int heads)
     const int j = static_cast<int>(threadIdx.x);
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
-        blockIdx.x / heads * steps * row + blockIdx.x % heads * kD;
+        blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
     float state[kD] = {};
     // snippet: once
     for (int first = 0; first < steps; first += tileSteps(kD)) {
@@ -273,7 +272,7 @@ once(Inputs in, float *__restrict__ y, int steps, int heads)
 // As once; thread j * 4 + p has quarter p of column j, and two shuffles add up
 // the quarters.
 // Memory: as once; a warp reads four different quarters of k and q.
-// Launch assumption: kLoaders threads, batch * heads blocks.
+// Launch assumption: kLoaders threads, (1, batch * heads) blocks.
 template <int kD>
 __global__ void __launch_bounds__(kLoaders)
 rows(Inputs in, float *__restrict__ y, int steps, int heads)
@@ -286,7 +285,7 @@ rows(Inputs in, float *__restrict__ y, int steps, int heads)
     const int part = static_cast<int>(threadIdx.x) % kParts;
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
-        blockIdx.x / heads * steps * row + blockIdx.x % heads * kD;
+        blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
     float state[kOwn] = {};
     for (int first = 0; first < steps; first += tileSteps(kD)) {
         const int count = min(tileSteps(kD), steps - first);
@@ -319,34 +318,34 @@ rows(Inputs in, float *__restrict__ y, int steps, int heads)
     }
 }
 
-// What a block of kColumns columns needs of a tile of steps: for each step and
-// row k and q side by side, zeros where there is no row, and for each step and
+// What a block of kCols columns needs of a tile of steps: for each step and row
+// k and q side by side, zeros where there is no row, and for each step and
 // column gate and v. Steps that do not exist are zeros.
-template <int kD>
+template <int kD, int kCols>
 struct ColumnTile {
     static constexpr int kRows = (kD + kWarp - 1) / kWarp;  // rows of a lane
     static constexpr int kSteps = tileSteps(kD);
     static constexpr int kPitch = kRows * kWarp;
-    float4 kq[kSteps * kPitch / 2];    // (k, q) of two neighbouring rows
-    float4 gv[kSteps * kColumns / 2];  // (gate, v) of two columns
+    float4 kq[kSteps * kPitch / 2];  // (k, q) of two neighbouring rows
+    float2 gv[kSteps * kCols];       // (gate, v)
 };
 
 // Memory: a warp reads rows of kD neighbouring floats of k and q, 16 bytes a
-// lane, and 16 bytes of a step's gate and v.
-template <int kD, int kThreads>
-__device__ void loadColumns(const Inputs &in, ColumnTile<kD> &tile,
+// lane, and kCols neighbouring floats of a step's gate and v.
+template <int kD, int kCols, int kThreads>
+__device__ void loadColumns(const Inputs &in, ColumnTile<kD, kCols> &tile,
                             size_t start, size_t row, int column, int count)
 {
+    using Tile = ColumnTile<kD, kCols>;
     const int tid = static_cast<int>(threadIdx.x);
-    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     // snippet: load-columns
-    constexpr int kVectors = ColumnTile<kD>::kPitch / 4;
+    constexpr int kVectors = Tile::kPitch / 4;
 #pragma unroll
-    for (int n = tid; n < ColumnTile<kD>::kSteps * kVectors; n += kThreads) {
+    for (int n = tid; n < Tile::kSteps * kVectors; n += kThreads) {
         const int s = n / kVectors;
         const int i = n % kVectors * 4;
-        float4 kk = zero;
-        float4 qq = zero;
+        float4 kk = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        float4 qq = kk;
         if (s < count && i < kD) {
             const size_t at = start + s * row + i;
             kk = *reinterpret_cast<const float4 *>(in.k + at);
@@ -355,22 +354,18 @@ __device__ void loadColumns(const Inputs &in, ColumnTile<kD> &tile,
         tile.kq[2 * n] = make_float4(kk.x, qq.x, kk.y, qq.y);
         tile.kq[2 * n + 1] = make_float4(kk.z, qq.z, kk.w, qq.w);
     }
-    for (int s = tid; s < ColumnTile<kD>::kSteps; s += kThreads) {
-        float4 g = zero;
-        float4 v = zero;
-        if (s < count) {
-            const size_t at = start + s * row + column;
-            g = *reinterpret_cast<const float4 *>(in.gate + at);
-            v = *reinterpret_cast<const float4 *>(in.v + at);
-        }
-        tile.gv[2 * s] = make_float4(g.x, v.x, g.y, v.y);
-        tile.gv[2 * s + 1] = make_float4(g.z, v.z, g.w, v.w);
+#pragma unroll
+    for (int n = tid; n < Tile::kSteps * kCols; n += kThreads) {
+        const int s = n / kCols;
+        const size_t at = start + s * row + column + n % kCols;
+        tile.gv[n] = s < count ? make_float2(in.gate[at], in.v[at])
+                               : make_float2(0.0f, 0.0f);
     }
     // end snippet
 }
 
-// A lane keeps the half of 2 kHalf products that its place stands for, each with
-// its partner's share added.
+// A lane keeps the half of 2 kHalf products that its place stands for, each
+// with its partner's share added.
 template <int kHalf>
 __device__ inline void foldHalf(float (&product)[kWarp], int lane)
 {
@@ -400,37 +395,37 @@ __device__ inline float sumOfEach(float (&product)[kWarp], int lane)
     // end snippet
 }
 
-// Warp w of a block has column w of its four, lane i the rows i, i + 32, ...
+// Warp w of a block has column w of its few, lane i the rows i, i + 32, ...
 // Memory: as loadColumns; a warp reads 32 neighbouring (k, q) and one (gate, v)
 // for all lanes; lanes store floats that are a step apart, 32 sectors.
-// Launch assumption: kColumns warps, (kD / kColumns, batch * heads) blocks.
-template <int kD>
-__global__ void __launch_bounds__(kColumns *kWarp)
+// Launch assumption: kCols warps, (kD / kCols, batch * heads) blocks.
+template <int kD, int kCols>
+__global__ void __launch_bounds__(kCols *kWarp)
 columns(Inputs in, float *__restrict__ y, int steps, int heads)
 {
-    using Tile = ColumnTile<kD>;
+    using Tile = ColumnTile<kD, kCols>;
     __shared__ Tile tile;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int column = static_cast<int>(blockIdx.x) * kColumns;
+    const int column = static_cast<int>(blockIdx.x) * kCols;
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
     const float2 *kq = reinterpret_cast<const float2 *>(tile.kq) + lane;
-    const float2 *gv = reinterpret_cast<const float2 *>(tile.gv) + warp;
+    const float2 *gv = tile.gv + warp;
     float state[Tile::kRows] = {};
     for (int first = 0; first < steps; first += Tile::kSteps) {
         const int count = min(Tile::kSteps, steps - first);
         __syncthreads();  // nobody reads the tile before
-        loadColumns<kD, kColumns * kWarp>(in, tile, start + first * row, row,
-                                          column, count);
+        loadColumns<kD, kCols, kCols * kWarp>(in, tile, start + first * row,
+                                              row, column, count);
         __syncthreads();  // the tile is there
         // snippet: columns
         for (int from = 0; from < count; from += kWarp) {
             float product[kWarp];
 #pragma unroll
             for (int u = 0; u < kWarp; ++u) {
-                const float2 gate = gv[(from + u) * kColumns];
+                const float2 gate = gv[(from + u) * kCols];
                 product[u] = 0.0f;
 #pragma unroll
                 for (int r = 0; r < Tile::kRows; ++r) {
@@ -449,40 +444,40 @@ columns(Inputs in, float *__restrict__ y, int steps, int heads)
     }
 }
 
-// Warps 4 s to 4 s + 3 have segment s of the four columns.
+// Warps s * kCols and on have segment s of the block's columns.
 // Memory: as columns; the sums go through shared memory, so that lanes store
 // 16 neighbouring bytes of a step.
-// Launch assumption: 4 kColumns warps, blocks as columns; kD <= 32.
-template <int kD, bool kRecur>
-__global__ void __launch_bounds__(kSegments *kColumns *kWarp)
+// Launch assumption: 4 kCols warps, blocks as columns; kD <= 32.
+template <int kD, int kCols, bool kRecur>
+__global__ void __launch_bounds__(kSegments *kCols *kWarp)
 segments(Inputs in, float *__restrict__ y, int steps, int heads)
 {
-    using Tile = ColumnTile<kD>;
+    using Tile = ColumnTile<kD, kCols>;
     static_assert(Tile::kRows == 1, "a lane has one row");
-    constexpr int kThreads = kSegments * kColumns * kWarp;
+    constexpr int kThreads = kSegments * kCols * kWarp;
     __shared__ Tile tile;
-    __shared__ float added[kSegments][kColumns][kWarp];
-    __shared__ float decay[kSegments][kColumns];
-    __shared__ float sums[Tile::kSteps][kColumns];
+    __shared__ float added[kSegments][kCols][kWarp];
+    __shared__ float decay[kSegments][kCols];
+    __shared__ float sums[Tile::kSteps][kCols];
     const int tid = static_cast<int>(threadIdx.x);
     const int lane = tid % kWarp;
-    const int own = tid / kWarp % kColumns;
-    const int segment = tid / kWarp / kColumns;
+    const int own = tid / kWarp % kCols;
+    const int segment = tid / kWarp / kCols;
     const int from = segment * kSegmentSteps;
-    const int column = static_cast<int>(blockIdx.x) * kColumns;
+    const int column = static_cast<int>(blockIdx.x) * kCols;
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
     const float2 *kq = reinterpret_cast<const float2 *>(tile.kq) +
                        from * Tile::kPitch + lane;
     const float2 *gv =
-        reinterpret_cast<const float2 *>(tile.gv) + from * kColumns + own;
+        tile.gv + from * kCols + own;
     float carried = 0.0f;  // the state at which the tile begins
     for (int first = 0; first < steps; first += Tile::kSteps) {
         const int count = min(Tile::kSteps, steps - first);
         __syncthreads();  // nobody reads the tile or the sums before
-        loadColumns<kD, kThreads>(in, tile, start + first * row, row, column,
-                                  count);
+        loadColumns<kD, kCols, kThreads>(in, tile, start + first * row, row,
+                                         column, count);
         __syncthreads();  // the tile is there
         if (kRecur) {
             // snippet: segments
@@ -491,7 +486,7 @@ segments(Inputs in, float *__restrict__ y, int steps, int heads)
             float product = 1.0f;  // of its gates
 #pragma unroll
             for (int u = 0; u < kSegmentSteps; ++u) {
-                const float2 gate = gv[u * kColumns];
+                const float2 gate = gv[u * kCols];
                 kv[u] = kq[u * Tile::kPitch].x * gate.y;
                 end = fmaf(gate.x, end, kv[u]);
                 product *= gate.x;
@@ -506,16 +501,16 @@ segments(Inputs in, float *__restrict__ y, int steps, int heads)
             }
 #pragma unroll
             for (int u = 0; u < kSegmentSteps; ++u) {
-                state = fmaf(gv[u * kColumns].x, state, kv[u]);
+                state = fmaf(gv[u * kCols].x, state, kv[u]);
                 kv[u] = kq[u * Tile::kPitch].y * state;
             }
             sums[from + lane][own] = sumOfEach(kv, lane);
             // end snippet
             __syncthreads();  // all sums are there
         }
-        for (int n = tid; n < count * kColumns; n += kThreads) {
-            const int s = n / kColumns;
-            const int c = n % kColumns;
+        for (int n = tid; n < count * kCols; n += kThreads) {
+            const int s = n / kCols;
+            const int c = n % kCols;
             const size_t at = start + (first + s) * row + column + c;
             if (kRecur) {
                 y[at] = sums[s][c];
@@ -524,7 +519,7 @@ segments(Inputs in, float *__restrict__ y, int steps, int heads)
                     tile.kq)[s * Tile::kPitch + column + c];
                 y[at] = fmaf(pair.x, pair.y,
                              reinterpret_cast<const float2 *>(
-                                 tile.gv)[s * kColumns + c].y);
+                                 tile.gv)[s * kCols + c].y);
             }
         }
     }
@@ -542,7 +537,10 @@ enum Path {
     kPathOnce,
     kPathRows,
     kPathColumns,
+    kPathColumns2,
     kPathSegments,
+    kPathSegments2,
+    kPathSegments1,
     kPathMoves,
     kRightPaths = kPathMoves,
     kPathCount = kPathMoves + 1
@@ -554,7 +552,7 @@ struct PathInfo {
     const char *name;
     Kernel kernel;
     int threads;
-    bool split;  // one block for kColumns columns, else one for all
+    int columns;  // of a block
 };
 
 // What a path is at kD; no kernel where it is not offered.
@@ -563,17 +561,19 @@ static PathInfo infoOf(int path)
 {
     constexpr bool kNarrow = kD <= kWarp;
     constexpr int kSome = kNarrow ? kD : kDim;
-    constexpr int kMost = kSegments * kColumns * kWarp;
     constexpr int kFew = (kD + kWarp - 1) / kWarp * kWarp;
     const PathInfo all[kPathCount] = {
-        {"founding", founding<kD>, kD, false},
-        {"prefetch", prefetch<kD>, kD, false},
-        {"once, warp", once<kD, kFew>, kFew, false},
-        {"once", once<kD, kLoaders>, kLoaders, false},
-        {"rows", rows<kD>, kLoaders, false},
-        {"columns", columns<kD>, kColumns * kWarp, true},
-        {"segments", kNarrow ? segments<kSome, true> : nullptr, kMost, true},
-        {"moves", kNarrow ? segments<kSome, false> : nullptr, kMost, true},
+        {"founding", founding<kD>, kD, kD},
+        {"prefetch", prefetch<kD>, kD, kD},
+        {"once, warp", once<kD, kFew>, kFew, kD},
+        {"once", once<kD, kLoaders>, kLoaders, kD},
+        {"rows", rows<kD>, kLoaders, kD},
+        {"columns", columns<kD, 4>, 4 * kWarp, 4},
+        {"columns 2", columns<kD, 2>, 2 * kWarp, 2},
+        {"segments", kNarrow ? segments<kSome, 4, true> : nullptr, 512, 4},
+        {"segments 2", kNarrow ? segments<kSome, 2, true> : nullptr, 256, 2},
+        {"segments 1", kNarrow ? segments<kSome, 1, true> : nullptr, 128, 1},
+        {"moves", kNarrow ? segments<kSome, 2, false> : nullptr, 256, 2},
     };
     return all[path];
 }
@@ -587,9 +587,7 @@ static dim3 gridOf(const PathInfo &info, const Shape &shape)
 {
     const unsigned int heads =
         static_cast<unsigned int>(shape.batch * shape.heads);
-    return info.split
-               ? dim3(static_cast<unsigned int>(shape.dim / kColumns), heads)
-               : dim3(heads);
+    return dim3(static_cast<unsigned int>(shape.dim / info.columns), heads);
 }
 
 static size_t countOf(const Shape &shape)
