@@ -84,8 +84,6 @@ constexpr int kWarp = 32;
 constexpr unsigned int kFullWarp = 0xffffffffu;
 constexpr int kLoaders = 256;  // threads of once and rows
 constexpr int kParts = 4;      // threads that share a column in rows
-constexpr int kSegments = 4;
-constexpr int kSegmentSteps = 32;  // a lane gets one step's sum
 
 // Steps in shared memory at a time. 128 steps of four arrays of 24 floats are
 // 48 KiB, the most that a block has without asking.
@@ -100,7 +98,6 @@ static_assert(tileSteps(kDim) * kDim * 4 * sizeof(float) <= 48 * 1024 &&
               "the tiles of once fit into static shared memory");
 static_assert(kDim % 8 == 0 && kOtherDim % 8 == 0,
               "rows are whole float4s, and a quarter of them whole float2s");
-static_assert(kSegments * kSegmentSteps == 128, "segments make up a tile");
 
 // --- Cases ------------------------------------------------------------------
 
@@ -126,20 +123,16 @@ constexpr int kLongerLong = 40;
 
 // --- Kernels ----------------------------------------------------------------
 
-struct Inputs {
-    const float *q;
-    const float *k;
-    const float *v;
-    const float *gate;
-};
-
 // Day 84's kernel: thread j of block (b, h) has column j of its state.
 // Memory: a step reads and writes rows of kD neighbouring floats; k and q go
 // through shared memory, where all lanes read the same word.
 // Launch assumption: kD threads, (1, batch * heads) blocks.
 template <int kD>
-__global__ void founding(Inputs in, float *__restrict__ y, int steps,
-                         int heads)
+__global__ void founding(const float *__restrict__ q,
+                         const float *__restrict__ k,
+                         const float *__restrict__ v,
+                         const float *__restrict__ gate,
+                         float *__restrict__ y, int steps, int heads)
 {
     __shared__ float tileK[kD];
     __shared__ float tileQ[kD];
@@ -148,11 +141,11 @@ __global__ void founding(Inputs in, float *__restrict__ y, int steps,
     size_t at = blockIdx.y / heads * steps * row + blockIdx.y % heads * kD + j;
     float state[kD] = {};
     for (int t = 0; t < steps; ++t, at += row) {
-        tileK[j] = in.k[at];
-        tileQ[j] = in.q[at];
+        tileK[j] = k[at];
+        tileQ[j] = q[at];
         __syncthreads();  // the step's k and q are there
-        const float g = in.gate[at];
-        const float value = in.v[at];
+        const float g = gate[at];
+        const float value = v[at];
         float sum = 0.0f;
 #pragma unroll
         for (int i = 0; i < kD; ++i) {
@@ -169,8 +162,11 @@ __global__ void founding(Inputs in, float *__restrict__ y, int steps,
 // Memory: as founding.
 // Launch assumption: as founding.
 template <int kD>
-__global__ void prefetch(Inputs in, float *__restrict__ y, int steps,
-                         int heads)
+__global__ void prefetch(const float *__restrict__ q,
+                         const float *__restrict__ k,
+                         const float *__restrict__ v,
+                         const float *__restrict__ gate,
+                         float *__restrict__ y, int steps, int heads)
 {
     __shared__ float tileK[kD];
     __shared__ float tileQ[kD];
@@ -179,22 +175,21 @@ __global__ void prefetch(Inputs in, float *__restrict__ y, int steps,
     size_t at = blockIdx.y / heads * steps * row + blockIdx.y % heads * kD + j;
     float state[kD] = {};
     // snippet: prefetch
-    float nextK = in.k[at];
-    float nextQ = in.q[at];
-    float nextGate = in.gate[at];
-    float nextV = in.v[at];
+    float nextK = k[at];
+    float nextQ = q[at];
+    float nextGate = gate[at];
+    float nextV = v[at];
     for (int t = 0; t < steps; ++t, at += row) {
         tileK[j] = nextK;
         tileQ[j] = nextQ;
         const float g = nextGate;
         const float value = nextV;
         __syncthreads();  // the step's k and q are there
-        if (t + 1 < steps) {
-            nextK = in.k[at + row];
-            nextQ = in.q[at + row];
-            nextGate = in.gate[at + row];
-            nextV = in.v[at + row];
-        }
+        const size_t next = t + 1 < steps ? at + row : at;
+        nextK = k[next];
+        nextQ = q[next];
+        nextGate = gate[next];
+        nextV = v[next];
         float sum = 0.0f;
 #pragma unroll
         for (int i = 0; i < kD; ++i) {
@@ -207,59 +202,76 @@ __global__ void prefetch(Inputs in, float *__restrict__ y, int steps,
     // end snippet
 }
 
-// Brings steps [first, first + count) of one head into shared memory, with all
-// of the block's threads.
+// Up to a tile of steps of one head, side by side.
+template <int kD>
+struct HeadTile {
+    static constexpr int kSteps = tileSteps(kD);
+    static constexpr int kVectors = kD / 4;  // of a row
+    float4 q[kSteps * kVectors];
+    float4 k[kSteps * kVectors];
+    float4 v[kSteps * kVectors];
+    float4 gate[kSteps * kVectors];
+};
+
+// Brings `count` steps into shared memory, with all of the block's threads. A
+// step that is not there is the last one again: no branch holds up a load.
 // Memory: a warp reads rows of kD neighbouring floats, 16 bytes a lane.
 template <int kD, int kThreads>
-__device__ void loadTile(const Inputs &in,
-                         float4 (*tile)[tileSteps(kD) * kD / 4], size_t start,
-                         size_t row, int count)
+__device__ void loadHead(const float *__restrict__ q,
+                         const float *__restrict__ k,
+                         const float *__restrict__ v,
+                         const float *__restrict__ gate,
+                         HeadTile<kD> &tile, size_t start, size_t row,
+                         int count)
 {
-    // snippet: load-tile
-    constexpr int kVectors = kD / 4;
+    // snippet: load-head
+    constexpr int kVectors = HeadTile<kD>::kVectors;
 #pragma unroll
     for (int n = static_cast<int>(threadIdx.x);
-         n < tileSteps(kD) * kVectors; n += kThreads) {
-        if (n / kVectors < count) {
-            const size_t at = start + n / kVectors * row + n % kVectors * 4;
-            tile[0][n] = *reinterpret_cast<const float4 *>(in.q + at);
-            tile[1][n] = *reinterpret_cast<const float4 *>(in.k + at);
-            tile[2][n] = *reinterpret_cast<const float4 *>(in.v + at);
-            tile[3][n] = *reinterpret_cast<const float4 *>(in.gate + at);
-        }
+         n < HeadTile<kD>::kSteps * kVectors; n += kThreads) {
+        const int s = min(n / kVectors, count - 1);
+        const size_t at = start + s * row + n % kVectors * 4;
+        tile.q[n] = *reinterpret_cast<const float4 *>(q + at);
+        tile.k[n] = *reinterpret_cast<const float4 *>(k + at);
+        tile.v[n] = *reinterpret_cast<const float4 *>(v + at);
+        tile.gate[n] = *reinterpret_cast<const float4 *>(gate + at);
     }
     // end snippet
 }
 
 // Everything of a tile is loaded at once; then its steps need no memory but
 // shared, and no barrier.
-// Memory: as loadTile; all lanes read the same float4 of k and q (a broadcast),
+// Memory: as loadHead; all lanes read the same float4 of k and q (a broadcast),
 // and neighbouring floats of v and gate.
 // Launch assumption: kThreads >= kD threads, (1, batch * heads) blocks.
 template <int kD, int kThreads>
 __global__ void __launch_bounds__(kThreads)
-once(Inputs in, float *__restrict__ y, int steps, int heads)
+once(const float *__restrict__ q, const float *__restrict__ k,
+     const float *__restrict__ v, const float *__restrict__ gate,
+     float *__restrict__ y, int steps, int heads)
 {
-    __shared__ float4 tile[4][tileSteps(kD) * kD / 4];
+    using Tile = HeadTile<kD>;
+    __shared__ Tile tile;
     const int j = static_cast<int>(threadIdx.x);
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
     float state[kD] = {};
     // snippet: once
-    for (int first = 0; first < steps; first += tileSteps(kD)) {
-        const int count = min(tileSteps(kD), steps - first);
+    for (int first = 0; first < steps; first += Tile::kSteps) {
+        const int count = min(Tile::kSteps, steps - first);
         __syncthreads();  // nobody reads the tile before
-        loadTile<kD, kThreads>(in, tile, start + first * row, row, count);
+        loadHead<kD, kThreads>(q, k, v, gate, tile, start + first * row, row,
+                               count);
         __syncthreads();  // the tile is there
         for (int s = 0; s < count && j < kD; ++s) {
-            const float value = (&tile[2][0].x)[s * kD + j];
-            const float g = (&tile[3][0].x)[s * kD + j];
+            const float value = (&tile.v[0].x)[s * kD + j];
+            const float g = (&tile.gate[0].x)[s * kD + j];
             float sum = 0.0f;
 #pragma unroll
             for (int i = 0; i < kD; ++i) {
-                const float ki = (&tile[1][s * kD / 4].x)[i];
-                const float qi = (&tile[0][s * kD / 4].x)[i];
+                const float ki = (&tile.k[0].x)[s * kD + i];
+                const float qi = (&tile.q[0].x)[s * kD + i];
                 state[i] = fmaf(g, state[i], ki * value);
                 sum = fmaf(qi, state[i], sum);
             }
@@ -275,29 +287,33 @@ once(Inputs in, float *__restrict__ y, int steps, int heads)
 // Launch assumption: kLoaders threads, (1, batch * heads) blocks.
 template <int kD>
 __global__ void __launch_bounds__(kLoaders)
-rows(Inputs in, float *__restrict__ y, int steps, int heads)
+rows(const float *__restrict__ q, const float *__restrict__ k,
+     const float *__restrict__ v, const float *__restrict__ gate,
+     float *__restrict__ y, int steps, int heads)
 {
     static_assert(kParts * kD <= kLoaders && kParts * kD % kWarp == 0,
                   "columns make whole warps: a shuffle needs all lanes");
+    using Tile = HeadTile<kD>;
     constexpr int kOwn = kD / kParts;
-    __shared__ float4 tile[4][tileSteps(kD) * kD / 4];
+    __shared__ Tile tile;
     const int j = static_cast<int>(threadIdx.x) / kParts;
     const int part = static_cast<int>(threadIdx.x) % kParts;
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
     float state[kOwn] = {};
-    for (int first = 0; first < steps; first += tileSteps(kD)) {
-        const int count = min(tileSteps(kD), steps - first);
+    for (int first = 0; first < steps; first += Tile::kSteps) {
+        const int count = min(Tile::kSteps, steps - first);
         __syncthreads();  // nobody reads the tile before
-        loadTile<kD, kLoaders>(in, tile, start + first * row, row, count);
+        loadHead<kD, kLoaders>(q, k, v, gate, tile, start + first * row, row,
+                               count);
         __syncthreads();  // the tile is there
         // snippet: rows
         for (int s = 0; s < count && j < kD; ++s) {
-            const float value = (&tile[2][0].x)[s * kD + j];
-            const float g = (&tile[3][0].x)[s * kD + j];
-            const float *ownK = &tile[1][s * kD / 4].x + part * kOwn;
-            const float *ownQ = &tile[0][s * kD / 4].x + part * kOwn;
+            const float value = (&tile.v[0].x)[s * kD + j];
+            const float g = (&tile.gate[0].x)[s * kD + j];
+            const float *ownK = &tile.k[0].x + s * kD + part * kOwn;
+            const float *ownQ = &tile.q[0].x + s * kD + part * kOwn;
             float sum = 0.0f;
 #pragma unroll
             for (int i = 0; i < kOwn; i += 2) {
@@ -320,7 +336,7 @@ rows(Inputs in, float *__restrict__ y, int steps, int heads)
 
 // What a block of kCols columns needs of a tile of steps: for each step and row
 // k and q side by side, zeros where there is no row, and for each step and
-// column gate and v. Steps that do not exist are zeros.
+// column gate and v.
 template <int kD, int kCols>
 struct ColumnTile {
     static constexpr int kRows = (kD + kWarp - 1) / kWarp;  // rows of a lane
@@ -333,41 +349,47 @@ struct ColumnTile {
 // Memory: a warp reads rows of kD neighbouring floats of k and q, 16 bytes a
 // lane, and kCols neighbouring floats of a step's gate and v.
 template <int kD, int kCols, int kThreads>
-__device__ void loadColumns(const Inputs &in, ColumnTile<kD, kCols> &tile,
-                            size_t start, size_t row, int column, int count)
+__device__ void loadColumns(const float *__restrict__ q,
+                            const float *__restrict__ k,
+                            const float *__restrict__ v,
+                            const float *__restrict__ gate,
+                            ColumnTile<kD, kCols> &tile, size_t start,
+                            size_t row, int column, int count)
 {
     using Tile = ColumnTile<kD, kCols>;
+    constexpr int kVectors = Tile::kPitch / 4;
+    static_assert(kThreads % kVectors == 0, "a thread loads the same rows");
     const int tid = static_cast<int>(threadIdx.x);
     // snippet: load-columns
-    constexpr int kVectors = Tile::kPitch / 4;
+    const int i = tid % kVectors * 4;
+    float2 gv[Tile::kSteps * kCols / kThreads];
 #pragma unroll
-    for (int n = tid; n < Tile::kSteps * kVectors; n += kThreads) {
-        const int s = n / kVectors;
-        const int i = n % kVectors * 4;
-        float4 kk = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-        float4 qq = kk;
-        if (s < count && i < kD) {
-            const size_t at = start + s * row + i;
-            kk = *reinterpret_cast<const float4 *>(in.k + at);
-            qq = *reinterpret_cast<const float4 *>(in.q + at);
+    for (int n = 0; n < Tile::kSteps * kCols / kThreads; ++n) {
+        const int s = min((tid + n * kThreads) / kCols, count - 1);
+        const size_t at = start + s * row + column + tid % kCols;
+        gv[n] = make_float2(gate[at], v[at]);
+    }
+    if (i < kD) {
+#pragma unroll
+        for (int n = tid; n < Tile::kSteps * kVectors; n += kThreads) {
+            const size_t at = start + min(n / kVectors, count - 1) * row + i;
+            const float4 kk = *reinterpret_cast<const float4 *>(k + at);
+            const float4 qq = *reinterpret_cast<const float4 *>(q + at);
+            tile.kq[2 * n] = make_float4(kk.x, qq.x, kk.y, qq.y);
+            tile.kq[2 * n + 1] = make_float4(kk.z, qq.z, kk.w, qq.w);
         }
-        tile.kq[2 * n] = make_float4(kk.x, qq.x, kk.y, qq.y);
-        tile.kq[2 * n + 1] = make_float4(kk.z, qq.z, kk.w, qq.w);
     }
 #pragma unroll
-    for (int n = tid; n < Tile::kSteps * kCols; n += kThreads) {
-        const int s = n / kCols;
-        const size_t at = start + s * row + column + n % kCols;
-        tile.gv[n] = s < count ? make_float2(in.gate[at], in.v[at])
-                               : make_float2(0.0f, 0.0f);
+    for (int n = 0; n < Tile::kSteps * kCols / kThreads; ++n) {
+        tile.gv[tid + n * kThreads] = gv[n];
     }
     // end snippet
 }
 
 // A lane keeps the half of 2 kHalf products that its place stands for, each
 // with its partner's share added.
-template <int kHalf>
-__device__ inline void foldHalf(float (&product)[kWarp], int lane)
+template <int kHalf, int kCount>
+__device__ inline void foldHalf(float (&product)[kCount], int lane)
 {
     // snippet: fold-half
     const bool upper = (lane & kHalf) != 0;
@@ -380,14 +402,20 @@ __device__ inline void foldHalf(float (&product)[kWarp], int lane)
     // end snippet
 }
 
-// Every lane brings 32 products; lane n leaves with the sum of all lanes' n-th.
-// 16 + 8 + 4 + 2 + 1 shuffles in place of 32 * 5. One call for each half, since
-// a loop over them stays a loop, and then the products are in local memory.
-__device__ inline float sumOfEach(float (&product)[kWarp], int lane)
+// Each of kCount lanes brings kCount products; its n-th lane leaves with the
+// sum of their n-th. For 32 that is 16 + 8 + 4 + 2 + 1 shuffles in place of
+// 32 * 5. A template for each half: a loop over them may stay a loop, and then
+// the products are in local memory.
+template <int kCount>
+__device__ inline float sumOfEach(float (&product)[kCount], int lane)
 {
     // snippet: sum-of-each
-    foldHalf<16>(product, lane);
-    foldHalf<8>(product, lane);
+    if constexpr (kCount >= 32) {
+        foldHalf<16>(product, lane);
+    }
+    if constexpr (kCount >= 16) {
+        foldHalf<8>(product, lane);
+    }
     foldHalf<4>(product, lane);
     foldHalf<2>(product, lane);
     foldHalf<1>(product, lane);
@@ -401,38 +429,47 @@ __device__ inline float sumOfEach(float (&product)[kWarp], int lane)
 // Launch assumption: kCols warps, (kD / kCols, batch * heads) blocks.
 template <int kD, int kCols>
 __global__ void __launch_bounds__(kCols *kWarp)
-columns(Inputs in, float *__restrict__ y, int steps, int heads)
+columns(const float *__restrict__ q, const float *__restrict__ k,
+        const float *__restrict__ v, const float *__restrict__ gate,
+        float *__restrict__ y, int steps, int heads)
 {
     using Tile = ColumnTile<kD, kCols>;
+    constexpr int kThreads = kCols * kWarp;
     __shared__ Tile tile;
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    const int tid = static_cast<int>(threadIdx.x);
+    const int lane = tid % kWarp;
+    const int warp = tid / kWarp;
     const int column = static_cast<int>(blockIdx.x) * kCols;
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
-    const float2 *kq = reinterpret_cast<const float2 *>(tile.kq) + lane;
-    const float2 *gv = tile.gv + warp;
+    float2 *kq = reinterpret_cast<float2 *>(tile.kq);
+    for (int n = tid; n < Tile::kSteps * Tile::kPitch; n += kThreads) {
+        if (n % Tile::kPitch >= kD) {
+            kq[n] = make_float2(0.0f, 0.0f);  // no row, for all tiles
+        }
+    }
     float state[Tile::kRows] = {};
     for (int first = 0; first < steps; first += Tile::kSteps) {
         const int count = min(Tile::kSteps, steps - first);
         __syncthreads();  // nobody reads the tile before
-        loadColumns<kD, kCols, kCols * kWarp>(in, tile, start + first * row,
-                                              row, column, count);
+        loadColumns<kD, kCols, kThreads>(q, k, v, gate, tile,
+                                         start + first * row, row, column,
+                                         count);
         __syncthreads();  // the tile is there
         // snippet: columns
         for (int from = 0; from < count; from += kWarp) {
             float product[kWarp];
 #pragma unroll
             for (int u = 0; u < kWarp; ++u) {
-                const float2 gate = gv[(from + u) * kCols];
+                const float2 gv = tile.gv[(from + u) * kCols + warp];
                 product[u] = 0.0f;
 #pragma unroll
                 for (int r = 0; r < Tile::kRows; ++r) {
-                    const float2 at =
-                        kq[(from + u) * Tile::kPitch + r * kWarp];
-                    state[r] = fmaf(gate.x, state[r], at.x * gate.y);
-                    product[u] = fmaf(at.y, state[r], product[u]);
+                    const float2 own =
+                        kq[(from + u) * Tile::kPitch + r * kWarp + lane];
+                    state[r] = fmaf(gv.x, state[r], own.x * gv.y);
+                    product[u] = fmaf(own.y, state[r], product[u]);
                 }
             }
             const float sum = sumOfEach(product, lane);
@@ -444,84 +481,102 @@ columns(Inputs in, float *__restrict__ y, int steps, int heads)
     }
 }
 
-// Warps s * kCols and on have segment s of the block's columns.
-// Memory: as columns; the sums go through shared memory, so that lanes store
-// 16 neighbouring bytes of a step.
-// Launch assumption: 4 kCols warps, blocks as columns; kD <= 32.
+// A warp has kCols columns and as many steps as lanes for each of them, so that
+// a lane leaves with the sum of one step; the warps of a block have the
+// segments of 128 steps. Everything is in registers, loaded straight from
+// memory.
+// Memory: a load of k or q is of up to 32 / kCols neighbouring floats, the same
+// for all columns; of v and gate kCols neighbouring floats, as is a store.
+// Launch assumption: 4 kCols warps, (kD / kCols, batch * heads) blocks.
 template <int kD, int kCols, bool kRecur>
-__global__ void __launch_bounds__(kSegments *kCols *kWarp)
-segments(Inputs in, float *__restrict__ y, int steps, int heads)
+__global__ void __launch_bounds__(4 * kCols *kWarp)
+segments(const float *__restrict__ q, const float *__restrict__ k,
+         const float *__restrict__ v, const float *__restrict__ gate,
+         float *__restrict__ y, int steps, int heads)
 {
-    using Tile = ColumnTile<kD, kCols>;
-    static_assert(Tile::kRows == 1, "a lane has one row");
-    constexpr int kThreads = kSegments * kCols * kWarp;
-    __shared__ Tile tile;
-    __shared__ float added[kSegments][kCols][kWarp];
+    constexpr int kSegments = 4 * kCols;
+    constexpr int kLanes = kWarp / kCols;              // of a column
+    constexpr int kRows = (kD + kLanes - 1) / kLanes;  // of a lane
+    static_assert(kD % kCols == 0 && kCols <= 4, "columns are dealt out");
+    __shared__ float added[kSegments][kRows][kWarp];
     __shared__ float decay[kSegments][kCols];
-    __shared__ float sums[Tile::kSteps][kCols];
-    const int tid = static_cast<int>(threadIdx.x);
-    const int lane = tid % kWarp;
-    const int own = tid / kWarp % kCols;
-    const int segment = tid / kWarp / kCols;
-    const int from = segment * kSegmentSteps;
-    const int column = static_cast<int>(blockIdx.x) * kCols;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int segment = static_cast<int>(threadIdx.x) / kWarp;
+    const int part = lane % kLanes;
+    const int own = lane / kLanes;
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
-    const float2 *kq = reinterpret_cast<const float2 *>(tile.kq) +
-                       from * Tile::kPitch + lane;
-    const float2 *gv =
-        tile.gv + from * kCols + own;
-    float carried = 0.0f;  // the state at which the tile begins
-    for (int first = 0; first < steps; first += Tile::kSteps) {
-        const int count = min(Tile::kSteps, steps - first);
-        __syncthreads();  // nobody reads the tile or the sums before
-        loadColumns<kD, kCols, kThreads>(in, tile, start + first * row, row,
-                                         column, count);
-        __syncthreads();  // the tile is there
+    const size_t column = blockIdx.x * kCols + own;
+    float carried[kRows] = {};  // the state at which 128 steps begin
+    for (int first = segment * kLanes; first - segment * kLanes < steps;
+         first += kSegments * kLanes) {
+        // snippet: segment-load
+        float kv[kLanes][kRows];
+        float qs[kLanes][kRows];
+        float gs[kLanes];
+#pragma unroll
+        for (int u = 0; u < kLanes; ++u) {
+            // A step that is not there is the last one again, and not stored.
+            const size_t at = start + min(first + u, steps - 1) * row;
+            gs[u] = gate[at + column];
+            const float value = v[at + column];
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+                const int i = r * kLanes + part;
+                kv[u][r] = i < kD ? k[at + i] * value : 0.0f;
+                qs[u][r] = i < kD ? q[at + i] : 0.0f;
+            }
+        }
+        // end snippet
+        float state[kRows] = {};
         if (kRecur) {
-            // snippet: segments
-            float kv[kSegmentSteps];
-            float end = 0.0f;      // the state after it, if it begins at zero
-            float product = 1.0f;  // of its gates
+            // snippet: segment-starts
+            float end[kRows] = {};  // the state after it, if it begins at zero
+            float product = 1.0f;   // of its gates
 #pragma unroll
-            for (int u = 0; u < kSegmentSteps; ++u) {
-                const float2 gate = gv[u * kCols];
-                kv[u] = kq[u * Tile::kPitch].x * gate.y;
-                end = fmaf(gate.x, end, kv[u]);
-                product *= gate.x;
+            for (int u = 0; u < kLanes; ++u) {
+                product *= gs[u];
+#pragma unroll
+                for (int r = 0; r < kRows; ++r) {
+                    end[r] = fmaf(gs[u], end[r], kv[u][r]);
+                }
             }
-            added[segment][own][lane] = end;
+            __syncthreads();  // nobody reads the 128 steps before
             decay[segment][own] = product;
-            __syncthreads();  // every segment's share is there
-            float state = carried;
-            for (int s = 0; s < kSegments; ++s) {
-                state = s == segment ? carried : state;
-                carried = fmaf(decay[s][own], carried, added[s][own][lane]);
-            }
 #pragma unroll
-            for (int u = 0; u < kSegmentSteps; ++u) {
-                state = fmaf(gv[u * kCols].x, state, kv[u]);
-                kv[u] = kq[u * Tile::kPitch].y * state;
+            for (int r = 0; r < kRows; ++r) {
+                added[segment][r][lane] = end[r];
             }
-            sums[from + lane][own] = sumOfEach(kv, lane);
+            __syncthreads();  // every segment's share is there
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+                for (int s = 0; s < kSegments; ++s) {
+                    state[r] = s == segment ? carried[r] : state[r];
+                    carried[r] = fmaf(decay[s][own], carried[r],
+                                      added[s][r][lane]);
+                }
+            }
             // end snippet
-            __syncthreads();  // all sums are there
         }
-        for (int n = tid; n < count * kCols; n += kThreads) {
-            const int s = n / kCols;
-            const int c = n % kCols;
-            const size_t at = start + (first + s) * row + column + c;
-            if (kRecur) {
-                y[at] = sums[s][c];
-            } else {
-                const float2 pair = reinterpret_cast<const float2 *>(
-                    tile.kq)[s * Tile::kPitch + column + c];
-                y[at] = fmaf(pair.x, pair.y,
-                             reinterpret_cast<const float2 *>(
-                                 tile.gv)[s * kCols + c].y);
+        // snippet: segment-steps
+        float sums[kLanes];
+#pragma unroll
+        for (int u = 0; u < kLanes; ++u) {
+            sums[u] = 0.0f;
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) {
+                state[r] = kRecur ? fmaf(gs[u], state[r], kv[u][r])
+                                  : gs[u] * kv[u][r];
+                sums[u] = fmaf(qs[u][r], state[r], sums[u]);
             }
         }
+        const float sum = sumOfEach(sums, lane);
+        if (first + part < steps) {
+            y[start + (first + part) * row + column] = sum;
+        }
+        // end snippet
     }
 }
 
@@ -546,7 +601,8 @@ enum Path {
     kPathCount = kPathMoves + 1
 };
 
-using Kernel = void (*)(Inputs, float *, int, int);
+using Kernel = void (*)(const float *, const float *, const float *,
+                        const float *, float *, int, int);
 
 struct PathInfo {
     const char *name;
@@ -559,8 +615,6 @@ struct PathInfo {
 template <int kD>
 static PathInfo infoOf(int path)
 {
-    constexpr bool kNarrow = kD <= kWarp;
-    constexpr int kSome = kNarrow ? kD : kDim;
     constexpr int kFew = (kD + kWarp - 1) / kWarp * kWarp;
     const PathInfo all[kPathCount] = {
         {"founding", founding<kD>, kD, kD},
@@ -570,10 +624,10 @@ static PathInfo infoOf(int path)
         {"rows", rows<kD>, kLoaders, kD},
         {"columns", columns<kD, 4>, 4 * kWarp, 4},
         {"columns 2", columns<kD, 2>, 2 * kWarp, 2},
-        {"segments", kNarrow ? segments<kSome, 4, true> : nullptr, 512, 4},
-        {"segments 2", kNarrow ? segments<kSome, 2, true> : nullptr, 256, 2},
-        {"segments 1", kNarrow ? segments<kSome, 1, true> : nullptr, 128, 1},
-        {"moves", kNarrow ? segments<kSome, 2, false> : nullptr, 256, 2},
+        {"segments 1", segments<kD, 1, true>, 128, 1},
+        {"segments 2", segments<kD, 2, true>, 256, 2},
+        {"segments 4", segments<kD, 4, true>, 512, 4},
+        {"moves", segments<kD, 2, false>, 256, 2},
     };
     return all[path];
 }
@@ -605,9 +659,9 @@ static void launch(int path, const Shape &shape, const Buffers &b,
                    cudaStream_t stream)
 {
     const PathInfo info = infoOf(path, shape.dim);
-    const Inputs in = {b.d_in[0], b.d_in[1], b.d_in[2], b.d_in[3]};
     info.kernel<<<gridOf(info, shape), info.threads, 0, stream>>>(
-        in, b.d_y, shape.steps, shape.heads);
+        b.d_in[0], b.d_in[1], b.d_in[2], b.d_in[3], b.d_y, shape.steps,
+        shape.heads);
     CUDA_CHECK(cudaGetLastError());
 }
 
@@ -732,13 +786,17 @@ static Reference referenceOf(const Shape &shape, const HostInputs &h)
     return ref;
 }
 
-// What moves computes, to the bit.
+// What moves computes: y = gate * sum of q k v, without a state.
 static Reference movedOf(const Shape &shape, const HostInputs &h)
 {
-    Reference ref;
-    ref.tolerance.assign(countOf(shape), 0.0);
-    for (size_t i = 0; i < countOf(shape); ++i) {
-        ref.y.push_back(std::fma(h.in[1][i], h.in[0][i], h.in[2][i]));
+    HostInputs alone = h;
+    for (float &gate : alone.in[3]) {
+        gate = 0.0f;
+    }
+    Reference ref = referenceOf(shape, alone);
+    for (size_t i = 0; i < ref.y.size(); ++i) {
+        ref.y[i] *= h.in[3][i];
+        ref.tolerance[i] *= h.in[3][i];
     }
     return ref;
 }
@@ -788,10 +846,6 @@ static void judgeCase(const Shape &shape, Gates gates, const Buffers &b,
     }
     std::printf("  %-10s", kGatesNames[gates]);
     for (int path = 0; path < kPathCount; ++path) {
-        if (infoOf(path, shape.dim).kernel == nullptr) {
-            std::printf("  %10s", "-");
-            continue;
-        }
         CUDA_CHECK(cudaMemset(b.d_y, 0xff, count * sizeof(float)));
         launch(path, shape, b, stream);
         CUDA_CHECK(cudaStreamSynchronize(stream));
