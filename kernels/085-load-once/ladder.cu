@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Day 85: load once, and day 87: a warp per column. The gated recurrence of
-// day 84, seven times, one idea a step; all numbers are FP32:
+// day 84, nine times, one idea a step; all numbers are FP32:
 //
 //   state[i][j] = gate[t][j] * state[i][j] + k[t][i] * v[t][j]
 //   y[t][j]     = sum over i of q[t][i] * state[i][j]
@@ -13,28 +13,29 @@
 //               is computed, by the one warp that computes
 //   once        loaded by 256 threads; the first D of them compute
 //   rows        four threads share a column, each with a quarter of its rows
+//   unrolled    rows, with eight steps written out side by side
 //   columns     a warp per column, a lane per row, four columns a block; the
 //               sums over rows are put off for 32 steps and done together
-//   segments    four warps per column, each with 32 of 128 steps: what a
-//               segment adds to any state is found first, then the states at
-//               which segments begin, then the outputs
+//   segments    a warp has 16 of 128 steps of two columns, and loads what it
+//               needs into registers: what a segment adds to any state is found
+//               first, then the state at which each begins, then the outputs
+//   pairs       the same with half of the loads
 //
-// Two probes say what is left. "moves" loads and stores like segments, and does
-// a multiply-add in place of the recurrence. "empty" is a kernel without a
-// body, of the grid, block and shared memory of the path beside it.
+// "marked" is pairs with a clock in it. "empty" is a kernel without a body, of
+// the grid, block and shared memory of the path beside it.
 //
 // The gate is day 84's: double precision on the CPU, and for each output an
 // error of at most 4 u sqrt(depth) times the sum of the absolute terms, with
-// u = 2^-24 and depth the roundings behind a term, weighted by size. "moves" is
-// judged bit for bit.
+// u = 2^-24 and depth the roundings behind a term, weighted by size.
 //
 // Times are device times of a chain: the slope between a short and a long graph
 // of launches, all data in L2 after the first of them.
 //
 // Written down before the run, microseconds at B=2, T=128, H=4, D=24: founding
 // 34, prefetch 22, once by a warp 12, once 8.5, rows 5.5, columns 3.0, segments
-// 2.5, moves 1.7, empty 0.55. Of the 32 us between the first and the last, we
-// think, loading once is worth four fifths.
+// 2.5, empty 0.55. Loading once, we thought, is worth four fifths of the way.
+// When rows turned out behind once, unrolled was added, predicted at 8, and then
+// pairs, at 2.4.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o ladder ladder.cu
 // Run: ./ladder
@@ -282,10 +283,11 @@ once(const float *__restrict__ q, const float *__restrict__ k,
 }
 
 // As once; thread j * 4 + p has quarter p of column j, and two shuffles add up
-// the quarters.
+// the quarters. kUnroll steps are written out side by side, so that the loads
+// of a later one need not wait for the sums of an earlier one.
 // Memory: as once; a warp reads four different quarters of k and q.
 // Launch assumption: kLoaders threads, (1, batch * heads) blocks.
-template <int kD>
+template <int kD, int kUnroll>
 __global__ void __launch_bounds__(kLoaders)
 rows(const float *__restrict__ q, const float *__restrict__ k,
      const float *__restrict__ v, const float *__restrict__ gate,
@@ -293,6 +295,7 @@ rows(const float *__restrict__ q, const float *__restrict__ k,
 {
     static_assert(kParts * kD <= kLoaders && kParts * kD % kWarp == 0,
                   "columns make whole warps: a shuffle needs all lanes");
+    static_assert(tileSteps(kD) % kUnroll == 0, "the tile has all the steps");
     using Tile = HeadTile<kD>;
     constexpr int kOwn = kD / kParts;
     __shared__ Tile tile;
@@ -309,25 +312,30 @@ rows(const float *__restrict__ q, const float *__restrict__ k,
                                count);
         __syncthreads();  // the tile is there
         // snippet: rows
-        for (int s = 0; s < count && j < kD; ++s) {
-            const float value = (&tile.v[0].x)[s * kD + j];
-            const float g = (&tile.gate[0].x)[s * kD + j];
-            const float *ownK = &tile.k[0].x + s * kD + part * kOwn;
-            const float *ownQ = &tile.q[0].x + s * kD + part * kOwn;
-            float sum = 0.0f;
+        for (int from = 0; from < count && j < kD; from += kUnroll) {
 #pragma unroll
-            for (int i = 0; i < kOwn; i += 2) {
-                const float2 kk = *reinterpret_cast<const float2 *>(ownK + i);
-                const float2 qq = *reinterpret_cast<const float2 *>(ownQ + i);
-                state[i] = fmaf(g, state[i], kk.x * value);
-                state[i + 1] = fmaf(g, state[i + 1], kk.y * value);
-                sum = fmaf(qq.x, state[i], sum);
-                sum = fmaf(qq.y, state[i + 1], sum);
-            }
-            sum += __shfl_xor_sync(kFullWarp, sum, 1);
-            sum += __shfl_xor_sync(kFullWarp, sum, 2);
-            if (part == 0) {
-                y[start + (first + s) * row + j] = sum;
+            for (int s = from; s < from + kUnroll; ++s) {
+                const float value = (&tile.v[0].x)[s * kD + j];
+                const float g = (&tile.gate[0].x)[s * kD + j];
+                const float *ownK = &tile.k[0].x + s * kD + part * kOwn;
+                const float *ownQ = &tile.q[0].x + s * kD + part * kOwn;
+                float sum = 0.0f;
+#pragma unroll
+                for (int i = 0; i < kOwn; i += 2) {
+                    const float2 kk =
+                        *reinterpret_cast<const float2 *>(ownK + i);
+                    const float2 qq =
+                        *reinterpret_cast<const float2 *>(ownQ + i);
+                    state[i] = fmaf(g, state[i], kk.x * value);
+                    state[i + 1] = fmaf(g, state[i + 1], kk.y * value);
+                    sum = fmaf(qq.x, state[i], sum);
+                    sum = fmaf(qq.y, state[i + 1], sum);
+                }
+                sum += __shfl_xor_sync(kFullWarp, sum, 1);
+                sum += __shfl_xor_sync(kFullWarp, sum, 2);
+                if (part == 0 && s < count) {
+                    y[start + (first + s) * row + j] = sum;
+                }
             }
         }
         // end snippet
@@ -488,7 +496,7 @@ columns(const float *__restrict__ q, const float *__restrict__ k,
 // Memory: a load of k or q is of up to 32 / kCols neighbouring floats, the same
 // for all columns; of v and gate kCols neighbouring floats, as is a store.
 // Launch assumption: 4 kCols warps, (kD / kCols, batch * heads) blocks.
-template <int kD, int kCols, bool kRecur>
+template <int kD, int kCols>
 __global__ void __launch_bounds__(4 * kCols *kWarp)
 segments(const float *__restrict__ q, const float *__restrict__ k,
          const float *__restrict__ v, const float *__restrict__ gate,
@@ -529,37 +537,37 @@ segments(const float *__restrict__ q, const float *__restrict__ k,
             }
         }
         // end snippet
-        float state[kRows] = {};
-        if (kRecur) {
-            // snippet: segment-starts
-            float end[kRows] = {};  // the state after it, if it begins at zero
-            float product = 1.0f;   // of its gates
+        // snippet: segment-starts
+        float end[kRows] = {};  // the state after it, if it begins at zero
+        float product = 1.0f;   // of its gates
 #pragma unroll
-            for (int u = 0; u < kLanes; ++u) {
-                product *= gs[u];
-#pragma unroll
-                for (int r = 0; r < kRows; ++r) {
-                    end[r] = fmaf(gs[u], end[r], kv[u][r]);
-                }
-            }
-            __syncthreads();  // nobody reads the 128 steps before
-            decay[segment][own] = product;
+        for (int u = 0; u < kLanes; ++u) {
+            product *= gs[u];
 #pragma unroll
             for (int r = 0; r < kRows; ++r) {
-                added[segment][r][lane] = end[r];
+                end[r] = fmaf(gs[u], end[r], kv[u][r]);
             }
-            __syncthreads();  // every segment's share is there
-#pragma unroll
-            for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-                for (int s = 0; s < kSegments; ++s) {
-                    state[r] = s == segment ? carried[r] : state[r];
-                    carried[r] = fmaf(decay[s][own], carried[r],
-                                      added[s][r][lane]);
-                }
-            }
-            // end snippet
         }
+        __syncthreads();  // nobody reads the 128 steps before
+        if (part == 0) {
+            decay[segment][own] = product;
+        }
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            added[segment][r][lane] = end[r];
+        }
+        __syncthreads();  // every segment's share is there
+        float state[kRows] = {};
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+            for (int s = 0; s < kSegments; ++s) {
+                state[r] = s == segment ? carried[r] : state[r];
+                carried[r] = fmaf(decay[s][own], carried[r],
+                                  added[s][r][lane]);
+            }
+        }
+        // end snippet
         // snippet: segment-steps
         float sums[kLanes];
 #pragma unroll
@@ -567,8 +575,7 @@ segments(const float *__restrict__ q, const float *__restrict__ k,
             sums[u] = 0.0f;
 #pragma unroll
             for (int r = 0; r < kRows; ++r) {
-                state[r] = kRecur ? fmaf(gs[u], state[r], kv[u][r])
-                                  : gs[u] * kv[u][r];
+                state[r] = fmaf(gs[u], state[r], kv[u][r]);
                 sums[u] = fmaf(qs[u][r], state[r], sums[u]);
             }
         }
@@ -578,6 +585,140 @@ segments(const float *__restrict__ q, const float *__restrict__ k,
         }
         // end snippet
     }
+}
+
+// When each block reached four places, in cycles of its multiprocessor.
+constexpr int kMarks = 4;
+constexpr int kMarkedBlocks = 1024;
+__device__ long long d_marks[kMarks][kMarkedBlocks];
+
+template <bool kMarked>
+__device__ inline void mark(int place)
+{
+    if (kMarked && threadIdx.x == 0) {
+        d_marks[place][blockIdx.y * gridDim.x + blockIdx.x] = clock64();
+    }
+}
+
+// As segments, with half of the loads: rows two at a time, and gate and v,
+// which a column's lanes share, a step per lane and on through shared memory.
+// kMarked adds the clock, and is not timed.
+// Memory: a load of k or q is of a row of kD neighbouring floats, 8 bytes a
+// lane, the same for all columns; of v and gate kCols neighbouring floats for
+// each step, as is a store.
+// Launch assumption: as segments.
+template <int kD, int kCols, bool kMarked>
+__global__ void __launch_bounds__(4 * kCols *kWarp)
+pairs(const float *__restrict__ q, const float *__restrict__ k,
+      const float *__restrict__ v, const float *__restrict__ gate,
+      float *__restrict__ y, int steps, int heads)
+{
+    constexpr int kSegments = 4 * kCols;
+    constexpr int kLanes = kWarp / kCols;  // of a column
+    constexpr int kPairs = (kD / 2 + kLanes - 1) / kLanes;  // of a lane's rows
+    static_assert(kD % 2 == 0 && kD % kCols == 0 && kCols <= 4,
+                  "rows come in pairs, columns are dealt out");
+    __shared__ float4 shared[kSegments][kCols][kLanes / 2];  // gate, v; twice
+    __shared__ float2 added[kSegments][kPairs][kWarp];
+    __shared__ float decay[kSegments][kCols];
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int segment = static_cast<int>(threadIdx.x) / kWarp;
+    const int part = lane % kLanes;
+    const int own = lane / kLanes;
+    const size_t row = static_cast<size_t>(heads) * kD;
+    const size_t start =
+        blockIdx.y / heads * steps * row + blockIdx.y % heads * kD;
+    const size_t column = start + blockIdx.x * kCols + own;
+    float2 carried[kPairs] = {};  // the state at which 128 steps begin
+    mark<kMarked>(0);
+    for (int first = segment * kLanes; first - segment * kLanes < steps;
+         first += kSegments * kLanes) {
+        // snippet: pair-load
+        // A step that is not there is the last one again, and not stored.
+        const size_t mine = column + min(first + part, steps - 1) * row;
+        const float2 gv = make_float2(gate[mine], v[mine]);
+        float2 kv[kLanes][kPairs];
+        float2 qs[kLanes][kPairs];
+#pragma unroll
+        for (int u = 0; u < kLanes; ++u) {
+            const size_t at = start + min(first + u, steps - 1) * row;
+#pragma unroll
+            for (int r = 0; r < kPairs; ++r) {
+                const int i = 2 * (r * kLanes + part);
+                const float2 none = make_float2(0.0f, 0.0f);
+                const float2 *twoK =
+                    reinterpret_cast<const float2 *>(&k[at + i]);
+                const float2 *twoQ =
+                    reinterpret_cast<const float2 *>(&q[at + i]);
+                kv[u][r] = i < kD ? *twoK : none;
+                qs[u][r] = i < kD ? *twoQ : none;
+            }
+        }
+        reinterpret_cast<float2 *>(shared[segment][own])[part] = gv;
+        __syncwarp();  // the segment's gates and v are there
+        // end snippet
+        // snippet: pair-starts
+        float2 end[kPairs] = {};  // the state after it, if it begins at zero
+        float product = 1.0f;     // of its gates
+        float gs[kLanes];
+#pragma unroll
+        for (int u = 0; u < kLanes; ++u) {
+            const float4 two = shared[segment][own][u / 2];
+            const float value = u % 2 == 0 ? two.y : two.w;
+            gs[u] = u % 2 == 0 ? two.x : two.z;
+            product *= gs[u];
+#pragma unroll
+            for (int r = 0; r < kPairs; ++r) {
+                kv[u][r].x *= value;
+                kv[u][r].y *= value;
+                end[r].x = fmaf(gs[u], end[r].x, kv[u][r].x);
+                end[r].y = fmaf(gs[u], end[r].y, kv[u][r].y);
+            }
+        }
+        mark<kMarked>(1);
+        __syncthreads();  // nobody reads the 128 steps before
+        if (part == 0) {
+            decay[segment][own] = product;
+        }
+#pragma unroll
+        for (int r = 0; r < kPairs; ++r) {
+            added[segment][r][lane] = end[r];
+        }
+        __syncthreads();  // every segment's share is there
+        float2 state[kPairs] = {};
+#pragma unroll
+        for (int s = 0; s < kSegments; ++s) {
+            const float by = decay[s][own];
+#pragma unroll
+            for (int r = 0; r < kPairs; ++r) {
+                const float2 share = added[s][r][lane];
+                state[r] = s == segment ? carried[r] : state[r];
+                carried[r].x = fmaf(by, carried[r].x, share.x);
+                carried[r].y = fmaf(by, carried[r].y, share.y);
+            }
+        }
+        // end snippet
+        mark<kMarked>(2);
+        // snippet: pair-steps
+        float sums[kLanes];
+#pragma unroll
+        for (int u = 0; u < kLanes; ++u) {
+            sums[u] = 0.0f;
+#pragma unroll
+            for (int r = 0; r < kPairs; ++r) {
+                state[r].x = fmaf(gs[u], state[r].x, kv[u][r].x);
+                state[r].y = fmaf(gs[u], state[r].y, kv[u][r].y);
+                sums[u] = fmaf(qs[u][r].x, state[r].x, sums[u]);
+                sums[u] = fmaf(qs[u][r].y, state[r].y, sums[u]);
+            }
+        }
+        const float sum = sumOfEach(sums, lane);
+        if (first + part < steps) {
+            y[column + (first + part) * row] = sum;
+        }
+        // end snippet
+    }
+    mark<kMarked>(3);
 }
 
 // Nothing at all. Launch assumption: any.
@@ -591,14 +732,13 @@ enum Path {
     kPathOnceWarp,
     kPathOnce,
     kPathRows,
+    kPathUnrolled,
     kPathColumns,
-    kPathColumns2,
     kPathSegments,
-    kPathSegments2,
-    kPathSegments1,
-    kPathMoves,
-    kRightPaths = kPathMoves,
-    kPathCount = kPathMoves + 1
+    kPathPairs,
+    kPathMarked,
+    kPathCount,
+    kTimedPaths = kPathMarked
 };
 
 using Kernel = void (*)(const float *, const float *, const float *,
@@ -615,19 +755,19 @@ struct PathInfo {
 template <int kD>
 static PathInfo infoOf(int path)
 {
+    constexpr int kCols = 2;
     constexpr int kFew = (kD + kWarp - 1) / kWarp * kWarp;
     const PathInfo all[kPathCount] = {
         {"founding", founding<kD>, kD, kD},
         {"prefetch", prefetch<kD>, kD, kD},
         {"once, warp", once<kD, kFew>, kFew, kD},
         {"once", once<kD, kLoaders>, kLoaders, kD},
-        {"rows", rows<kD>, kLoaders, kD},
+        {"rows", rows<kD, 1>, kLoaders, kD},
+        {"unrolled", rows<kD, 8>, kLoaders, kD},
         {"columns", columns<kD, 4>, 4 * kWarp, 4},
-        {"columns 2", columns<kD, 2>, 2 * kWarp, 2},
-        {"segments 1", segments<kD, 1, true>, 128, 1},
-        {"segments 2", segments<kD, 2, true>, 256, 2},
-        {"segments 4", segments<kD, 4, true>, 512, 4},
-        {"moves", segments<kD, 2, false>, 256, 2},
+        {"segments", segments<kD, kCols>, 4 * kCols * kWarp, kCols},
+        {"pairs", pairs<kD, kCols, false>, 4 * kCols * kWarp, kCols},
+        {"marked", pairs<kD, kCols, true>, 4 * kCols * kWarp, kCols},
     };
     return all[path];
 }
@@ -786,21 +926,6 @@ static Reference referenceOf(const Shape &shape, const HostInputs &h)
     return ref;
 }
 
-// What moves computes: y = gate * sum of q k v, without a state.
-static Reference movedOf(const Shape &shape, const HostInputs &h)
-{
-    HostInputs alone = h;
-    for (float &gate : alone.in[3]) {
-        gate = 0.0f;
-    }
-    Reference ref = referenceOf(shape, alone);
-    for (size_t i = 0; i < ref.y.size(); ++i) {
-        ref.y[i] *= h.in[3][i];
-        ref.tolerance[i] *= h.in[3][i];
-    }
-    return ref;
-}
-
 // --- Judging ----------------------------------------------------------------
 
 // What went wrong first; reported after everything has been cleaned up.
@@ -837,7 +962,6 @@ static void judgeCase(const Shape &shape, Gates gates, const Buffers &b,
 {
     const HostInputs h = makeInputs(shape, gates);
     const Reference ref = referenceOf(shape, h);
-    const Reference moved = movedOf(shape, h);
     const size_t count = countOf(shape);
     std::vector<float> got(count);
     for (int n = 0; n < 4; ++n) {
@@ -851,13 +975,12 @@ static void judgeCase(const Shape &shape, Gates gates, const Buffers &b,
         CUDA_CHECK(cudaStreamSynchronize(stream));
         CUDA_CHECK(cudaMemcpy(got.data(), b.d_y, count * sizeof(float),
                               cudaMemcpyDeviceToHost));
-        const Reference &want = path < kRightPaths ? ref : moved;
         size_t where = 0;
-        const double frac = worstOf(got, want, &where);
+        const double frac = worstOf(got, ref, &where);
         if (!(frac <= 1.0) && failure->path == nullptr) {
             *failure = {infoOf(path, shape.dim).name, kGatesNames[gates],
                         shape, where, static_cast<double>(got[where]),
-                        want.y[where]};
+                        ref.y[where]};
         }
         std::printf("  %10.4f", frac);
     }
@@ -931,8 +1054,8 @@ static Pair graphsOf(int path, bool isEmpty, const Shape &shape,
 }
 
 struct Times {
-    Spread path[kPathCount];
-    Spread node[kPathCount];  // an empty kernel like the path's
+    Spread path[kTimedPaths];
+    Spread node[kTimedPaths];  // an empty kernel like the path's
 };
 
 // Times all paths beside each other, in turns, forwards and backwards. What is
@@ -940,7 +1063,7 @@ struct Times {
 static void timeAll(const Shape &shape, const int (&lengths)[2],
                     const Buffers &b, cudaStream_t stream, Times *times)
 {
-    constexpr int kAll = 2 * kPathCount;
+    constexpr int kAll = 2 * kTimedPaths;
     Pair pairs[kAll];
     for (int n = 0; n < kAll; ++n) {
         pairs[n] = graphsOf(n / 2, n % 2 == 1, shape, lengths, b, stream);
@@ -1026,7 +1149,7 @@ static void printTimes(double clockGhz, const Buffers &b, cudaStream_t stream)
                 kRepeats);
     std::printf("  %-10s  %9s  %8s  %8s  %10s  %14s\n", "path", "time (us)",
                 "min (us)", "max (us)", "empty (us)", "founding over");
-    for (int path = 0; path < kPathCount; ++path) {
+    for (int path = 0; path < kTimedPaths; ++path) {
         const Spread &spread = times.path[path];
         std::printf("  %-10s  %9.3f  %8.3f  %8.3f  %10.3f  %13.2fx\n",
                     infoOf<kDim>(path).name, spread.median, spread.least,
@@ -1041,13 +1164,40 @@ static void printTimes(double clockGhz, const Buffers &b, cudaStream_t stream)
                 clockGhz);
     std::printf("  %-10s  %11s  %9s  %15s  %12s\n", "path", "longer (us)",
                 "step (ns)", "step (cycles)", "no steps (us)");
-    for (int path = 0; path < kPathCount; ++path) {
+    for (int path = 0; path < kTimedPaths; ++path) {
         const double each =
             (more.path[path].median - times.path[path].median) / steps;
         std::printf("  %-10s  %11.3f  %9.3f  %15.1f  %12.3f\n",
                     infoOf<kDim>(path).name, more.path[path].median,
                     1e3 * each, 1e3 * each * clockGhz,
                     times.path[path].median - kFounding.steps * each);
+    }
+}
+
+// The last launch of "marked": what it spent between its marks.
+static void printMarks()
+{
+    constexpr const char *kPhases[kMarks] = {"loads and shares", "exchange",
+                                             "outputs", "all"};
+    const dim3 grid = gridOf(infoOf<kDim>(kPathMarked), kFounding);
+    const size_t blocks = static_cast<size_t>(grid.x) * grid.y;
+    static long long h_marks[kMarks][kMarkedBlocks];
+    CUDA_CHECK(cudaMemcpyFromSymbol(h_marks, d_marks, sizeof(h_marks)));
+    std::printf("\nmarks: cycles of %zu blocks of pairs, by their clock\n",
+                blocks);
+    std::printf("  %-16s  %15s  %12s  %12s\n", "phase", "median (cycles)",
+                "min (cycles)", "max (cycles)");
+    for (int phase = 0; phase < kMarks; ++phase) {
+        const int from = phase == kMarks - 1 ? 0 : phase;
+        const int to = phase == kMarks - 1 ? phase : phase + 1;
+        std::vector<double> cycles;
+        for (size_t n = 0; n < blocks; ++n) {
+            cycles.push_back(
+                static_cast<double>(h_marks[to][n] - h_marks[from][n]));
+        }
+        const Spread spread = spreadOf(cycles);
+        std::printf("  %-16s  %15.0f  %12.0f  %12.0f\n", kPhases[phase],
+                    spread.median, spread.least, spread.most);
     }
 }
 
@@ -1097,6 +1247,10 @@ int main(int argc, char **argv)
         }
     }
     if (failure.path == nullptr && !quick && !once) {
+        launch(kPathMarked, kFounding, b, stream);  // the data is in L2
+        launch(kPathMarked, kFounding, b, stream);
+        CUDA_CHECK(cudaStreamSynchronize(stream));
+        printMarks();
         // Real data for the longer sequence as well.
         const HostInputs h = makeInputs(kLonger, kSigmoid);
         for (int n = 0; n < 4; ++n) {
