@@ -34,7 +34,7 @@
 // Written down before the run, microseconds at B=2, T=128, H=4, D=24: founding
 // 34, prefetch 22, once by a warp 12, once 8.5, rows 5.5, columns 3.0, segments
 // 2.5, empty 0.55. Loading once, we thought, is worth four fifths of the way.
-// When rows turned out behind once, unrolled was added, predicted at 8, and then
+// When rows turned out behind once, unrolled was added, predicted at 8, then
 // pairs, at 2.4.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o ladder ladder.cu
