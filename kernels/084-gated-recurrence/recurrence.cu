@@ -720,7 +720,7 @@ static void printTimes(double clockGhz, const Buffers &b, cudaStream_t stream)
                 kLengths[0], kLengths[last]);
     std::printf("  clock   %.3f GHz   (the most that the device says)\n\n",
                 clockGhz);
-    std::printf("  %-8s  %9s  %15s\n", "path", "step (ns)", "step (cycles)");
+    std::printf("  %-8s  %9s  %15s\n", "path", "step (ns)", "length (cycles)");
     for (const int path : kTimed) {
         const double each =
             1e3 * (times[last][path].median - times[0][path].median) / steps;

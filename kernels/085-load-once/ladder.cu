@@ -1163,7 +1163,7 @@ static void printTimes(double clockGhz, const Buffers &b, cudaStream_t stream)
     std::printf("  clock   %.3f GHz   (the most that the device says)\n\n",
                 clockGhz);
     std::printf("  %-10s  %11s  %9s  %15s  %12s\n", "path", "longer (us)",
-                "step (ns)", "step (cycles)", "no steps (us)");
+                "step (ns)", "length (cycles)", "no steps (us)");
     for (int path = 0; path < kTimedPaths; ++path) {
         const double each =
             (more.path[path].median - times.path[path].median) / steps;
