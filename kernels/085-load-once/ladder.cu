@@ -368,7 +368,6 @@ __device__ void loadColumns(const float *__restrict__ q,
     constexpr int kVectors = Tile::kPitch / 4;
     static_assert(kThreads % kVectors == 0, "a thread loads the same rows");
     const int tid = static_cast<int>(threadIdx.x);
-    // snippet: load-columns
     const int i = tid % kVectors * 4;
     float2 gv[Tile::kSteps * kCols / kThreads];
 #pragma unroll
@@ -391,7 +390,6 @@ __device__ void loadColumns(const float *__restrict__ q,
     for (int n = 0; n < Tile::kSteps * kCols / kThreads; ++n) {
         tile.gv[tid + n * kThreads] = gv[n];
     }
-    // end snippet
 }
 
 // A lane keeps the half of 2 kHalf products that its place stands for, each
@@ -657,7 +655,6 @@ pairs(const float *__restrict__ q, const float *__restrict__ k,
         reinterpret_cast<float2 *>(shared[segment][own])[part] = gv;
         __syncwarp();  // the segment's gates and v are there
         // end snippet
-        // snippet: pair-starts
         float2 end[kPairs] = {};  // the state after it, if it begins at zero
         float product = 1.0f;     // of its gates
         float gs[kLanes];
@@ -697,9 +694,7 @@ pairs(const float *__restrict__ q, const float *__restrict__ k,
                 carried[r].y = fmaf(by, carried[r].y, share.y);
             }
         }
-        // end snippet
         mark<kMarked>(2);
-        // snippet: pair-steps
         float sums[kLanes];
 #pragma unroll
         for (int u = 0; u < kLanes; ++u) {
@@ -716,7 +711,6 @@ pairs(const float *__restrict__ q, const float *__restrict__ k,
         if (first + part < steps) {
             y[column + (first + part) * row] = sum;
         }
-        // end snippet
     }
     mark<kMarked>(3);
 }
@@ -1076,7 +1070,6 @@ static void timeAll(const Shape &shape, const int (&lengths)[2],
     for (int round = -kWarmups; round < kRepeats; ++round) {
         for (int turn = 0; turn < kAll; ++turn) {
             const int n = round % 2 == 0 ? turn : kAll - 1 - turn;
-            // snippet: slope
             float ms[2] = {0.0f, 0.0f};
             for (int length = 0; length < 2; ++length) {
                 CUDA_CHECK(cudaEventRecord(start, stream));
@@ -1087,7 +1080,6 @@ static void timeAll(const Shape &shape, const int (&lengths)[2],
             }
             const double us = 1e3 * static_cast<double>(ms[1] - ms[0]) /
                               (lengths[1] - lengths[0]);
-            // end snippet
             if (round >= 0) {
                 slopes[n].push_back(us);
             }
