@@ -46,6 +46,8 @@ class Served:
                 [sys.executable, "-m", host, "serve", "--dev-addr", self.address],
                 cwd=tree.root, env={**os.environ, **known, **(environ or {})},
                 stdout=log, stderr=log, start_new_session=True,
+                # Started by nohup, the tests would hand down that it is ignored.
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
             )  # fmt: skip
 
     def get(self, page: str = "") -> str:

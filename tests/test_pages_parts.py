@@ -163,14 +163,19 @@ def test_there_are_sources_to_compare_with() -> None:
     assert len(SOURCES) > 5
 
 
+MISREAD = re.compile(r"-|(?<=[0-9])u?ll\b|\balignas\b")
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_a_program_is_coloured_as_pygments_does(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     ours, theirs = classes(colours.cuda(text)), classes(colours.by_pygments(text, "cuda"))
-    characters = [character for character in text if not character.isspace()]
-    differ = [i for i, pair in enumerate(zip(ours, theirs, strict=True)) if pair[0] != pair[1]]
-    # Pygments takes a minus in front of a number for a part of it.
-    assert [i for i in differ if characters[i] != "-"] == []
+    places = [place for place, character in enumerate(text) if not character.isspace()]
+    # What Pygments misreads: a minus in front of a number is no part of it, `ll` is, and
+    # `alignas` is a keyword behind `__shared__` as well.
+    known = {p for m in MISREAD.finditer(text) for p in range(*m.span())}
+    differ = [p for p, a, b in zip(places, ours, theirs, strict=True) if a != b and p not in known]
+    assert [text[p - 20 : p + 20] for p in differ] == []
 
 
 @settings(deadline=None)
