@@ -47,7 +47,7 @@ class Served:
                 cwd=tree.root, env={**os.environ, **known, **(environ or {})},
                 stdout=log, stderr=log, start_new_session=True,
                 # Started by nohup, the tests would hand down that it is ignored.
-                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509
             )  # fmt: skip
 
     def get(self, page: str = "") -> str:

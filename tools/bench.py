@@ -371,10 +371,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000, 4000])
     parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--pages", type=int, nargs="*", default=[10, 100, 400],
+                        help="sizes of sites, none to leave them out")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=1, help="A B B A rounds of each site")
     parser.add_argument("--no-page", action="store_true", help="print only")
     arguments = parser.parse_args()
+    # Imported here: it needs this module.
+    from bench_site import build_rows, serve_rows  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="evidence-bench-") as name:
-        rows = measure(Path(name), arguments.sizes, arguments.repeats)
+        folder = Path(name)
+        rows = measure(folder, arguments.sizes, arguments.repeats)
+        if arguments.pages:
+            lines = build_rows(folder / "sites", arguments.rounds, tuple(arguments.pages))
+            lines += serve_rows(folder / "served", arguments.repeats)
+            rows += [Row(*line) for line in lines]
     print(table(rows))
     if not arguments.no_page:
         store.write(PAGE, page(rows, arguments.repeats))
