@@ -358,7 +358,10 @@ def page(rows: list[Row], repeats: int) -> str:
         f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}; {machine()}; each command ran "
         f"{repeats} times as its own process, start-up included. Projects, records and the "
         "compiler are generated for this: each program has about 190 lines, a record of five "
-        "runs, and a page with a region, an output, a number and a claim.\n\n"
+        "runs, and a page with a region, an output, a number and a claim. Of the sites in the last "
+        "rows half the pages are lessons and half are listings; each is built beside its "
+        "counterpart for plain MkDocs in the order A B B A, and a share is that of the processor "
+        "time.\n\n"
         f"{body}\n\n"
         f'??? note "Every measurement, in seconds"\n\n    ```json\n'
         + "\n".join(f"    {line}" for line in raw.splitlines())
