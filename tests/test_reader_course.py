@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from evidence import cli
 from evidence.pages import bindings, coursemap, navigation
-from evidence.pages.course import mentioned
 from evidence.pages.library import Library
+from evidence.pages.mentions import mentioned
 
 if TYPE_CHECKING:
     from conftest import Tree

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import made_record
-from evidence import store
+from evidence import merging, store
 from evidence.errors import RecordError
 
 WHERE = "kernels/001-add/evidence/add.h200.json"
@@ -100,6 +100,13 @@ def test_output_that_looks_like_a_conflict_marker_is_no_conflict(document):
 def test_a_record_that_lacks_a_part(document):
     del document["runs"]
     assert refusal(store.dump(document)) == f"{WHERE}:1: lacks runs — {AGAIN}"
+
+
+@pytest.mark.parametrize("device", [[], "h200", {}, {"label": 1}, None])
+def test_a_device_that_is_none(document, device):
+    assert refusal(store.dump({**document, "device": device})) == (
+        f"{WHERE}:1: does not follow the schema at device — {AGAIN}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,23 +198,23 @@ TIMES = (1.0, 1.1, 1.2, 1.3, 1.4)
 
 
 def test_the_first_record_is_stored(document):
-    assert store.merge(None, document).reasons == ("first record on this device",)
+    assert merging.merge(None, document).reasons == ("first record on this device",)
 
 
 def test_other_inputs_replace_the_record(document):
-    result = store.merge(stored(document), {**document, "key": "0" * 64})
+    result = merging.merge(stored(document), {**document, "key": "0" * 64})
     assert result.reasons == ("its inputs changed",)
 
 
 def test_within_its_bands_the_file_stays_as_it_is(document):
     old = stored(made(document, TIMES))
     again = made(document, (1.05, 1.15, 1.25, 1.35, 1.38), recorded={"date": "2027-01-01"})
-    assert store.merge(old, again) == store.Merge(None)
+    assert merging.merge(old, again) == merging.Merge(None)
 
 
 def test_a_median_that_left_its_band_is_drift(document):
-    result = store.merge(stored(made(document, TIMES)), made(document, (3.0,) * 5))
-    assert result.drift == (store.Drift("case-n-256/time", "1 to 1.4", "3"),)
+    result = merging.merge(stored(made(document, TIMES)), made(document, (3.0,) * 5))
+    assert result.drift == (merging.Drift("case-n-256/time", "1 to 1.4", "3"),)
     assert result.reasons == ("a value changed",)
     assert json.loads(result.text)["drift"] == [
         {"address": "case-n-256/time", "old": "1 to 1.4", "new": "3"}
@@ -216,11 +223,11 @@ def test_a_median_that_left_its_band_is_drift(document):
 
 def test_an_exact_value_that_changed_is_drift_and_measured_for_good(document):
     first = stored(made(document, TIMES))
-    result = store.merge(first, made(document, TIMES, count=8))
-    assert result.drift == (store.Drift("case-n-256/rows", "7", "8"),)
+    result = merging.merge(first, made(document, TIMES, count=8))
+    assert result.drift == (merging.Drift("case-n-256/rows", "7", "8"),)
     assert "case-n-256/rows" in json.loads(result.text)["measured"]
     second = store.parse(result.text.encode("utf-8"), WHERE)
-    third = store.merge(second, made(document, (9.0,) * 5, count=8))
+    third = merging.merge(second, made(document, (9.0,) * 5, count=8))
     assert "case-n-256/rows" in json.loads(third.text)["measured"]
 
 
@@ -233,10 +240,10 @@ def test_an_exact_value_that_changed_is_drift_and_measured_for_good(document):
     ],
 )
 def test_other_reasons_to_rewrite(document, changes: dict, reason: str):
-    result = store.merge(stored(made(document, TIMES)), made(document, TIMES, **changes))
+    result = merging.merge(stored(made(document, TIMES)), made(document, TIMES, **changes))
     assert result.reasons == (reason,)
 
 
 def test_more_runs_rewrite(document):
-    result = store.merge(stored(made(document, TIMES)), made(document, (*TIMES, 1.2)))
+    result = merging.merge(stored(made(document, TIMES)), made(document, (*TIMES, 1.2)))
     assert result.reasons == ("it has more runs",)

@@ -106,10 +106,7 @@ def _verify(
     program = programs.get(entry.program)
     if program is None:
         raise _unknown(project, entry.program)
-    try:
-        record = store.parse(entry.data, shown)
-    except (KeyError, TypeError):
-        raise RecordError("does not follow the schema at device") from None
+    record = store.parse(entry.data, shown)
     _check_shape(record)
     if (record.program, record.device) != (program.name, entry.device):
         found = f"{record.program} on {record.device}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evidence import store
+from evidence import merging, store
 from evidence.errors import RecordError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def file(project: Project, program: Program, data: dict[str, Any]) -> Filed:
         except RecordError as error:
             # It could not be believed anyway; now it is replaced.
             damaged = f"the stored one {error.message}"
-    merged = store.merge(old, _with_kept_steps(old, data, program), program.plan.values)
+    merged = merging.merge(old, _with_kept_steps(old, data, program), program.plan.values)
     if merged.text is None:
         return Filed(shown, written=False, reasons=("nothing changed",))
     store.write(path, merged.text)

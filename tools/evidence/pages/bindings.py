@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
-from evidence.pages import binder, course, navigation, reread
+from evidence.pages import binder, mentions, navigation, reread
 from evidence.pages.inline import Inline
 from evidence.pages.library import Library
 
@@ -115,7 +115,7 @@ class Pages:
         if report.looked_at["pages"]:
             report.findings += _unused_regions(self.library, used)
             report.findings += self.library.course.findings
-            report.findings += course.references(self.library, self.library.course)
+            report.findings += mentions.references(self.library, self.library.course)
             report.findings += navigation.findings(self.library.project, self.library.course)
             report.findings += _nothing(self.library.project, report)
         report.findings = ordered(report.findings)

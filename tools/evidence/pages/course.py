@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from evidence.pages.front import Front
     from evidence.pages.library import Library, PageText
 
-MENTION = re.compile(
-    r"\b[Dd]ay(?:s\s+(?P<many>\d{1,3}(?:(?:,\s*(?:and\s+)?|\s+(?:and|or|to)\s+)\d{1,3})+)"
-    r"|\s+(?P<one>\d{1,3}))\b(?![.,]?\d)"
-)
-"""A day that a text refers to: `day 16`, `days 15, 16 and 24`."""
-
 _NUMBER = re.compile(r"\d{1,3}")
 
 
@@ -190,11 +184,11 @@ def _day(course: Course, page: PageText, shown: str) -> None:
         message = f"the title of day {number} does not begin with its number"
         _add(course, page, line, message, f'write `title: "{number} · …"`')
     module = _number(_value(page.front, "module")) or 0
-    needs = tuple(need for need, _ in _needs(page))
+    needs = tuple(need for need, _ in needs_of(page))
     course.days[number] = Day(number, plain, module, needs, shown)
 
 
-def _needs(page: PageText) -> Iterator[tuple[int, int]]:
+def needs_of(page: PageText) -> Iterator[tuple[int, int]]:
     """Yield the numbers of the days that a page builds on, with their lines."""
     node = _value(page.front, "needs")
     for entry in node.value if isinstance(node, yaml.SequenceNode) else ():
@@ -226,7 +220,7 @@ def _compare(course: Course, page: PageText, day: Day) -> None:
             f"change one of them; the plan is in {course.page}", planned, day.title,
         )  # fmt: skip
         course.findings.append(finding)
-    for need, where in _needs(page):
+    for need, where in needs_of(page):
         if need >= day.number:
             message = f"day {day.number} builds on day {need}, which does not come before it"
             _add(course, page, where, message, "correct `needs:`")
@@ -236,69 +230,3 @@ def _compare(course: Course, page: PageText, day: Day) -> None:
                 f"day {day.number} builds on day {need}, which has no page",
                 "explain on this page what it needs of it, and take it out of `needs:`",
             )  # fmt: skip
-
-
-def mentioned(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the days that a text refers to, each with its offset."""
-    for match in MENTION.finditer(text):
-        numbers = match["one"] or match["many"]
-        base = match.start("one") if match["one"] else match.start("many")
-        for number in _NUMBER.finditer(numbers):
-            yield int(number[0]), base + number.start()
-
-
-def references(library: Library, course: Course) -> Iterator[Finding]:
-    """Yield what refers to days that are not there.
-
-    A day that nobody plans is an error where it stands. Days that are planned are one
-    warning in all, since they ask for nothing.
-    """
-    if not course.modules:
-        return
-    planned: set[int] = set()
-    referring = 0
-    for path, found in _mentions(library):
-        lines: dict[int, int] = {}
-        for number, line in found:
-            if number not in course.days:
-                lines[number] = min(line, lines.get(number, line))
-        for number in sorted(lines.keys() - course.planned.keys()):
-            message = f"there is no day {number}, and none is planned"
-            yield Finding("unknown-day", path, lines[number], message, "correct the number")
-        waiting = lines.keys() & course.planned.keys()
-        planned |= waiting
-        referring += bool(waiting)
-    if planned:
-        days = ", ".join(str(number) for number in sorted(planned))
-        which = f"day {days}, which has" if len(planned) == 1 else f"days {days}, which have"
-        who = (
-            "one page or program refers"
-            if referring == 1
-            else (f"{referring} pages and programs refer")
-        )
-        yield Finding(
-            "day-planned", f"{library.project.config.docs}/{course.page}", 1,
-            f"{who} to {which} no page yet",
-            "links appear with the pages, so there is nothing to do",
-            severity="warning",
-        )  # fmt: skip
-
-
-def _mentions(library: Library) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Yield every page and program with the days that it refers to and their lines."""
-    for path in library.pages():
-        try:
-            page = library.page(path)
-        except EvidenceError:
-            continue
-        found = [(need, where) for need, where in _needs(page)]
-        for prose in page.scan.prose:
-            for line in prose.lines:
-                found += [(n, page.first_line + line.index) for n, _ in mentioned(line.rest)]
-        yield page.path, found
-    for program in library.project.programs:
-        text = library.text(program)
-        yield (
-            program.relative,
-            [(n, text.count("\n", 0, offset) + 1) for n, offset in mentioned(text)],
-        )

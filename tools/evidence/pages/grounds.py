@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from evidence import lexing, store, units
+from evidence import lexing, merging, units
 from evidence.pages import shown
 from evidence.values import Value
 
@@ -224,7 +224,7 @@ def _left(low: float, median: float, high: float, now: float) -> bool:
     if not math.isfinite(median) or not math.isfinite(now):
         return repr(float(median)) != repr(float(now))
     texts = (repr(low), repr(median), repr(high))
-    return store.left_band(Value("", "", (low, median, high), texts, exact=False), now)
+    return merging.left_band(Value("", "", (low, median, high), texts, exact=False), now)
 
 
 def _hash(text: str) -> str:

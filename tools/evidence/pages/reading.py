@@ -12,7 +12,7 @@ from markdown.treeprocessors import Treeprocessor
 from markdown.util import AtomicString
 
 from evidence.pages import coursemap, glossary
-from evidence.pages.course import MENTION, mentioned
+from evidence.pages.mentions import MENTION, mentioned
 
 if TYPE_CHECKING:
     import re
