@@ -311,9 +311,14 @@ def test_a_program_that_is_meant_not_to_compile(recorded: Tree) -> None:
              "warnings": []}  # fmt: skip
     recorded.write("kernels/001-add/evidence.toml", '[add]\nexpect = "compile-error"\n')
     recorded.record(runs=[], build=build)
+    html = convert(recorded, "/// output | 001-add\n///", front="")
     assert (
         '<div class="ev-paper"><pre tabindex="0">add.cu(3): error: identifier "x" is undefined</pre>'
-    ) in convert(recorded, "/// output | 001-add\n///", front="")
+    ) in html
+    assert (
+        '<span class="ev-file">nvcc -O3 -std=c++17 -arch=native -o add add.cu</span> '
+        '<span class="ev-on">printed by the compiler</span>'
+    ) in html
 
 
 def test_the_provenance_line_and_what_it_unfolds_to(recorded: Tree) -> None:

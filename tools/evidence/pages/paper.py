@@ -107,11 +107,14 @@ def figure(
     group = group or ids.output(program.name)
     places = Places(program, wanted if named else ())
     command = escape(" ".join(data["run_command"]) or program.path.name)
+    said = f"printed on {escape(data['device']['name'])}"
+    if not data["runs"] and program.build is not None:  # what the compiler said is all there is
+        command, said = escape(program.build.text), "printed by the compiler"
     own = f' id="{escape(ids.output(program.name))}"' if named else ""
     return (
         f'<figure class="ev-output"{own} data-search-exclude="">'
         f'<figcaption class="ev-bar"><span class="ev-file">{command}</span> '
-        f'<span class="ev-on">printed on {escape(data["device"]["name"])}</span></figcaption>'
+        f'<span class="ev-on">{said}</span></figcaption>'
         f"{_papers(data, values, places, group)}"
         f"{provenance.details(record, values, places)}</figure>"
     )
