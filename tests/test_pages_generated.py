@@ -136,6 +136,25 @@ def test_a_page_of_sources_that_is_not_as_it_should_be(site: Tree) -> None:
     assert missing == "docs/sources/001-add.md:1: readme: is missing — run: evidence readme"
 
 
+def test_a_page_of_sources_that_is_as_due_is_counted_and_not_read(site: Tree) -> None:
+    before = check.run(site.load()).looked_at
+    due = sources.as_due(site.load())
+    assert sorted(due.values()) == sorted(
+        text.count("/// code | ") for text in sources.texts(site.load()).values()
+    )
+    path = next(iter(due))
+    site.write(
+        path.relative_to(site.root).as_posix(),
+        path.read_text(encoding="utf-8") + "\nIt takes 3 ms, see [= nothing ].\n",
+    )
+    assert path not in sources.as_due(site.load())
+    after = check.run(site.load())
+    codes = {f.code for f in after.findings if f.path == site.load().relative(path)}
+    assert codes >= {"readme", "unbound-number", "unknown-name"}
+    assert after.looked_at["pages"] == before["pages"]
+    assert after.looked_at["regions"] == before["regions"]
+
+
 def test_a_page_of_sources_without_programs(site: Tree) -> None:
     site.write("docs/sources/002-gone.md", f"{MARK}\n")
     site.write("docs/sources/own.md", "A page that somebody wrote.\n")

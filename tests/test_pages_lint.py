@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evidence.pages import bindings, lint
-from evidence.pages.library import PageText
+from evidence.pages.pagetext import PageText
 
 if TYPE_CHECKING:
     from conftest import Tree

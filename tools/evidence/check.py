@@ -79,7 +79,7 @@ def run(project: Project, *, pages: bool = True) -> Report:
 
 def devices_of(program: Program, primary: str) -> list[str]:
     """Return the devices to judge a program on, the primary one first."""
-    folder = program.directory / "evidence"
+    folder = f"{os.path.dirname(program.path)}/evidence"  # noqa: PTH120
     prefix = f"{program.stem}."
     others = {
         name[len(prefix) : -len(".json")]
@@ -89,7 +89,7 @@ def devices_of(program: Program, primary: str) -> list[str]:
     return [primary, *sorted(others - {primary})]
 
 
-def _names(folder: Path) -> list[str]:
+def _names(folder: Path | str) -> list[str]:
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208 - names only, several times faster
     except OSError:

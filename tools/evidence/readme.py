@@ -119,6 +119,9 @@ def _record(project: Project, program: Program) -> Record | None:
 
 def _fence(language: str, lines: list[str]) -> str:
     # Output may itself hold fences.
-    longest = max((len(line) - len(line.lstrip("`")) for line in lines), default=0)
+    text = "\n".join(lines)
+    longest = 0
+    if "`" in text:
+        longest = max((len(line) - len(line.lstrip("`")) for line in lines), default=0)
     ticks = "`" * max(3, longest + 1)
     return "\n".join([f"{ticks}{language}", *lines, ticks])

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from evidence.expressions import Expression
     from evidence.findings import Severity
     from evidence.model import Program
-    from evidence.pages.library import Library, PageText
+    from evidence.pages.library import Library
+    from evidence.pages.pagetext import PageText
     from evidence.pages.scan import Block
     from evidence.pages.shown import Bound, Shown, Verdict
     from evidence.states import State

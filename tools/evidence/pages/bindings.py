@@ -99,6 +99,9 @@ class Pages:
         sections: dict[str, set[str] | None] = {}
         for path in self.library.pages():
             report.looked_at["pages"] += 1
+            if path in self.library.listings:
+                report.looked_at["regions"] += self.library.listings[path]
+                continue
             try:
                 bound = self.bound(path)
             except EvidenceError as error:

@@ -12,7 +12,8 @@ from evidence import config, project
 from evidence.errors import EvidenceError
 from evidence.pages import binder, front, lines
 from evidence.pages.bindings import Pages
-from evidence.pages.library import Library, PageText
+from evidence.pages.library import Library
+from evidence.pages.pagetext import PageText
 
 if TYPE_CHECKING:
     from evidence.pages.host import Host

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from evidence.pages.front import Front
-    from evidence.pages.library import Library, PageText
+    from evidence.pages.library import Library
+    from evidence.pages.pagetext import PageText
 
 _NUMBER = re.compile(r"\d{1,3}")
 
@@ -100,7 +101,7 @@ def read(library: Library) -> Course:
     course = Course()
     docs = f"{library.project.config.docs}/"
     pages = []
-    for path in library.pages():
+    for path in library.written():
         try:
             page = library.page(path)
         except EvidenceError:

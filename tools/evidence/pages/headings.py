@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from evidence.pages.library import PageText
     from evidence.pages.lines import Line
+    from evidence.pages.pagetext import PageText
 
 TOP = "_top"
 """The name of what stands above the first heading."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from evidence import regions, states, values
+from evidence import regions, sources, states, values
 from evidence.errors import EvidenceError
-from evidence.pages import course, front, glossary, ids, scan
+from evidence.pages import course, glossary, ids, scan
 from evidence.pages.memory import Memory
+from evidence.pages.pagetext import PageText
 from evidence.pages.places import Named
 from evidence.pages.reviews import Reviews
 
@@ -17,45 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from evidence.model import Program
-    from evidence.pages.front import Front
-    from evidence.pages.scan import Scan
     from evidence.project import Project
     from evidence.regions import Region
     from evidence.states import State
     from evidence.values import Reading
-
-
-class PageText:
-    """A page: what it says about itself, and its directives.
-
-    Args:
-        path: Relative to the project's root, forward slashes.
-        text: The page, or what a host made of it.
-        file: The page as its file holds it, if `text` may lack the front matter.
-
-    Attributes:
-        front: Its front matter.
-        first_line: The line of the file on which its text begins.
-        scan: Its directives.
-    """
-
-    __slots__ = ("_made_of", "first_line", "front", "path", "scan")
-
-    def __init__(self, path: str, text: str, file: PageText | None = None) -> None:
-        self.path = path
-        self._made_of: object = (path, text, file)
-        self.front: Front
-        self.front, body = front.split(text)
-        if file is not None:
-            self.front = file.front
-        self.first_line = self.front.first_line
-        self.scan: Scan = scan.scan(body, self.first_line)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PageText) and self._made_of == other._made_of
-
-    def __hash__(self) -> int:
-        return hash(self._made_of)
 
 
 class Library:
@@ -96,6 +62,7 @@ class Library:
         self.reviews = Reviews(project)
         self._course: course.Course | None = None
         self._terms: Mapping[str, str] | None = None
+        self._listings: Mapping[Path, int] | None = None
 
     @property
     def device(self) -> str:
@@ -120,6 +87,17 @@ class Library:
         """Return every page's file, by path."""
         docs = self.project.root / self.project.config.docs
         return sorted(path for path in docs.rglob("*.md") if path.is_file())
+
+    @property
+    def listings(self) -> Mapping[Path, int]:
+        """Return how many programs each page of sources lists, of those that are as due."""
+        if self._listings is None:
+            self._listings = sources.as_due(self.project)
+        return self._listings
+
+    def written(self) -> list[Path]:
+        """Return the files of all pages but those that list programs and nothing else."""
+        return [path for path in self.pages() if path not in self.listings]
 
     def page(self, path: Path) -> PageText:
         """Return a page as its file holds it.

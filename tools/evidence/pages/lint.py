@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from evidence.pages.directives import Prose
-    from evidence.pages.library import PageText
     from evidence.pages.lines import Line
+    from evidence.pages.pagetext import PageText
 
 TYPED, SAID = "unbound-number", "unclaimed"
 

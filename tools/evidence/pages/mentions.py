@@ -72,7 +72,7 @@ def references(library: Library, course: Course) -> Iterator[Finding]:
 
 def _mentions(library: Library) -> Iterator[tuple[str, list[tuple[int, int]]]]:
     """Yield every page and program with the days that it refers to and their lines."""
-    for path in library.pages():
+    for path in library.written():
         try:
             page = library.page(path)
         except EvidenceError:

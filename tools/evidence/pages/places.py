@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from evidence.model import Program
-    from evidence.pages.library import Library, PageText
+    from evidence.pages.library import Library
+    from evidence.pages.pagetext import PageText
     from evidence.values import Value
 
 

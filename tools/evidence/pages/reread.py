@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from evidence.pages.grounds import Change, Ground, Key, State
     from evidence.pages.headings import Section
-    from evidence.pages.library import PageText
+    from evidence.pages.pagetext import PageText
     from evidence.pages.reviews import PageReviews, Reviews, States
     from evidence.pages.shown import Shown
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from evidence.findings import Finding
     from evidence.model import Program
-    from evidence.pages.library import PageText
+    from evidence.pages.pagetext import PageText
     from evidence.pages.reread import Standing
     from evidence.quantities import Quantity
     from evidence.regions import Region

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evidence.pages.bindings import Pages
-    from evidence.pages.library import PageText
+    from evidence.pages.pagetext import PageText
     from evidence.pages.shown import Bound
 
 # Objects that only lead to answers, and are no answers themselves.
