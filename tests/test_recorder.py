@@ -837,16 +837,6 @@ def test_cuda_programs_need_a_compiler(tree, tmp_path):
     assert caught.value.message.startswith("no CUDA compiler: ")
 
 
-def test_two_recordings_do_not_share_a_gpu(tree, kit):
-    tree.program(text=fake_cuda.source("echo x"))
-    with machine.reserved(fake_cuda.H200), pytest.raises(ToolchainError) as caught:
-        record(tree, kit)
-    assert str(caught.value) == (
-        "another recording is using NVIDIA H200; times measured beside it would be false"
-        " — wait until it is done"
-    )
-
-
 def test_programs_see_one_gpu_counted_as_the_driver_counts(kit, monkeypatch):
     environ = {**kit.environ, "CUDA_VISIBLE_DEVICES": "2,3"}
     here = machine.probe(fake_cuda.Gpu(), environ)

@@ -13,15 +13,14 @@ from evidence import (
     document,
     filing,
     key,
+    locking,
     outcome,
     processes,
     runner,
-    states,
     store,
     toolchain,
     trial,
 )
-from evidence import machine as machines
 from evidence.errors import EvidenceError, ToolchainError
 from evidence.findings import Finding
 from evidence.scrub import of_machine
@@ -37,11 +36,10 @@ if TYPE_CHECKING:
     from evidence.progress import Reporter
     from evidence.project import Project
     from evidence.scrub import Scrubber
+    from evidence.shards import Part
     from evidence.trial import Request, Trial
 
 STAGING = ".evidence/staging"
-# States about which a recorder can do something.
-TO_RECORD = ("stale", "missing", "failed", "partial", "edited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +64,6 @@ class Report:
         return not self.failed and not self.findings
 
 
-def select(
-    project: Project, names: Sequence[str], device: str, nvcc: str, *, everything: bool
-) -> list[Program]:
-    """Return the programs to record: the named ones, else those whose evidence lacks.
-
-    Args:
-        project: The project.
-        names: What `Project.find` takes; none for all that need recording.
-        device: The device's label.
-        nvcc: Version of the compiler here; "" for none.
-        everything: Whether to take those with fresh evidence too.
-    """
-    programs = project.find(names)
-    if names or everything:
-        return list(programs)
-    wanted = set(TO_RECORD)
-    if toolchain.pin_holds(project.config.nvcc, nvcc):
-        wanted.add("unpinned")
-    return [p for p in programs if states.judge(project, p, device).name in wanted]
-
-
 def record(
     project: Project,
     programs: Sequence[Program],
@@ -96,7 +73,9 @@ def record(
     reporter: Reporter,
     where: Origin,
     target: Path | None = None,
+    part: Part | None = None,
     restart: bool = False,
+    wait: bool = False,
 ) -> Report:
     """Record programs, into the tree or into a bundle.
 
@@ -108,18 +87,20 @@ def record(
         reporter: Told what is going on.
         where: The project's version.
         target: The bundle to write; None to store into the tree.
+        part: Which shard of a recording the bundle is, if of one.
         restart: Whether to make records anew that an interrupted recording left.
+        wait: Whether to wait for another recording that holds the GPU.
 
     Raises:
         EvidenceError: The recording cannot go on; what is done is kept.
     """
     if machine.nvcc is None and any(p.language == "cuda" for p in programs):
         raise ToolchainError(machine.nvcc_missing)
-    with machines.reserved(machine.device):
+    with locking.reserved([machine.device], wait=wait, say=reporter.say):
         orphans = processes.kill_orphans(Path(tempfile.gettempdir()), runner.PREFIX)
         if orphans:
             reporter.say(f"ended {orphans} programs that a killed recording had left running")
-        session = _Session(project, machine, request, reporter, where, target)
+        session = _Session(project, machine, request, reporter, where, target, part)
         if restart:
             session.staging.clear()
         try:
@@ -139,6 +120,7 @@ class _Session:
         reporter: Reporter,
         where: Origin,
         target: Path | None,
+        part: Part | None,
     ) -> None:
         self.project = project
         self.machine = machine
@@ -146,6 +128,7 @@ class _Session:
         self.reporter = reporter
         self.where = where
         self.target = target
+        self.part = part
         folder = project.root / STAGING if target is None else partial_of(target)
         self.staging = Staging(folder)
         self.scrubber = _scrubber(project, machine)
@@ -168,8 +151,9 @@ class _Session:
         for number, program in enumerate(again):
             self._record(program, number, len(again), compilation)
         self.reporter.end()
-        if self.target is not None and self.bundled:
-            bundle.write(self.target, bundle.pack(self.bundled))
+        # The bundle of a shard that came out empty says so, and is written too.
+        if self.target is not None and (self.bundled or self.part is not None):
+            bundle.write(self.target, bundle.pack(self.bundled, self.part))
             self.written.append(str(self.target))
             self.reporter.say(f"wrote {self.target} ({len(self.bundled)} records)")
         self.staging.clear()

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from evidence import document, machine, project, readme, recorder, toolchain
+from evidence import document, machine, project, readme, recorder, selecting, shards, toolchain
 from evidence.device import LocalGpu
+from evidence.errors import EvidenceError
 from evidence.progress import reporter
 from evidence.trial import Request
 
@@ -19,6 +20,10 @@ from evidence.trial import Request
     help="Write one file for `evidence accept` instead of storing into the tree.",
 )  # fmt: skip
 @click.option(
+    "--shard", metavar="I/N",
+    help="Only the I-th of N parts that take about as long; with --bundle.",
+)  # fmt: skip
+@click.option(
     "--runs", type=click.IntRange(min=1), help="Process runs of each program (default: its plan's)."
 )
 @click.option("--all", "everything", is_flag=True, help="Also programs with fresh evidence.")
@@ -28,18 +33,21 @@ from evidence.trial import Request
 @click.option("--no-sanitize", is_flag=True, help="Leave the sanitizers out.")
 @click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
 @click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
+@click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
     start: Path | None,
     names: tuple[str, ...],
     bundle: Path | None,
+    shard: str | None,
     runs: int | None,
     everything: bool,
     force: bool,
     no_sanitize: bool,
     no_profile: bool,
     no_mutants: bool,
+    wait: bool,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -48,15 +56,28 @@ def command(
     """
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    chosen = None if shard is None else shards.read(shard)
+    if chosen is not None and bundle is None:
+        raise EvidenceError(
+            "--shard needs --bundle: what one shard stores would move the others' programs",
+            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
+        )
     found = project.load(start)
     here = machine.probe(LocalGpu())
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
-    programs = recorder.select(found, names, label, nvcc, everything=everything or force)
+    wanted = selecting.select(found, names, label, nvcc, everything=everything or force)
+    selection = selecting.narrow(found, wanted, label, chosen)
+    programs = selection.programs
     problems = () if names else found.problems
     for problem in problems:
         click.echo(problem.explain(), err=True)
-    if not programs:
+    if chosen is not None:
+        click.echo(
+            f"shard {chosen[0]}/{chosen[1]}: {len(programs)} of {len(wanted)} programs, "
+            f"about {selection.seconds:.0f} s"
+        )
+    elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
@@ -69,7 +90,7 @@ def command(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
         reporter=reporter(), where=document.origin(found.root, commit), target=bundle,
-        restart=force,
+        part=selection.part, restart=force, wait=wait,
     )  # fmt: skip
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
