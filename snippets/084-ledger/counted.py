@@ -138,9 +138,7 @@ def main() -> int:
     print(f"  time of transactions    {1e6 * threads_reads * SECTOR / RATE:.5f} µs")
     print(f"  sectors of one array    {sectors}")
     right = (
-        work == 5 * DIM * DIM * STEPS
-        and floats == 5 * STEPS * DIM
-        and y.values == plain(*arrays)
+        work == 5 * DIM * DIM * STEPS and floats == 5 * STEPS * DIM and y.values == plain(*arrays)
     )
     if not right:
         print("the counts or y are not what they must be", file=sys.stderr)

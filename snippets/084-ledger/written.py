@@ -51,9 +51,7 @@ def loop(
     return torch.stack(rows, 1)
 
 
-def unrolled(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: torch.Tensor
-) -> torch.Tensor:
+def unrolled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     """Return y; each step's is a sum over all steps so far."""
     # snippet: unrolled
     rows = []
