@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Day 81, exercise: the way back. Thread j goes through the steps of
-// its column from the last to the first and finds two gradients, by v and by the
-// gate. The states are there already: `kept` has, for each step, the state that
-// the step began with.
+// its column from the last to the first and finds two gradients, by v and by
+// the gate. The states are there already: `kept` has, for each step, the state
+// that the step began with.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o starter starter.cu
 // Run: ./starter
