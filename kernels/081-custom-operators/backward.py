@@ -299,7 +299,6 @@ def register_plain(library: ctypes.CDLL) -> Callable[..., torch.Tensor]:
     return plain
 
 
-# snippet: loop
 def loop(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     """Compute the recurrence by PyTorch's operations; autograd knows them all."""
     batch, steps, heads, dim = q.shape
@@ -310,9 +309,6 @@ def loop(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: torch.Tensor) 
         state = state * gate[:, t].unsqueeze(-2) + added
         rows.append((q[:, t].unsqueeze(-1) * state).sum(-2))
     return torch.stack(rows, 1)
-
-
-# end snippet
 
 
 # --- Judging ----------------------------------------------------------------

@@ -140,7 +140,6 @@ def plain_of(library: ctypes.CDLL) -> Function:
     return plain
 
 
-# snippet: operator
 def operator_of(plain: Function) -> Function:
     """Return the same as an operator of PyTorch."""
     schema = "(Tensor q, Tensor k, Tensor v, Tensor gate) -> Tensor"
@@ -149,9 +148,6 @@ def operator_of(plain: Function) -> Function:
     )
     operator.register_fake(lambda q, k, v, gate: torch.empty_like(q))  # noqa: ARG005
     return torch.ops.day82.recurrence
-
-
-# end snippet
 
 
 # snippet: layer
@@ -277,7 +273,6 @@ class Compilation:
 COLUMNS = f"{'graphs':>6}  {'breaks':>6}  {'kernels':>7}  {'compiling (s)':>13}"
 
 
-# snippet: compile
 def compiled(function: Function, inputs: list[torch.Tensor]) -> Compilation:
     """Compile a function for its inputs, and count what came of it."""
     counters = torch._dynamo.utils.counters  # noqa: SLF001
@@ -293,9 +288,6 @@ def compiled(function: Function, inputs: list[torch.Tensor]) -> Compilation:
     kernels = torch._inductor.metrics.generated_kernel_count  # noqa: SLF001
     graphs, breaks = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
     return Compilation(run, y, seconds, graphs, breaks, kernels)
-
-
-# end snippet
 
 
 def compile_loops() -> tuple[int, str]:
