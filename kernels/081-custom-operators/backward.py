@@ -115,7 +115,10 @@ __global__ void backward(const Real *dy, const Real *q, const Real *k,
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.x / heads * steps * row + blockIdx.x % heads * kD + j;
-    // snippet: keep
+"""
+
+# snippet: keep
+SOURCE += r"""
     Real *kept = states + static_cast<size_t>(blockIdx.x) * steps * kD * kD + j;
     Real state[kD] = {};
     for (int t = 0; t < steps; ++t) {
@@ -134,8 +137,11 @@ __global__ void backward(const Real *dy, const Real *q, const Real *k,
         }
         dq[at] = sum;
     }
-    // end snippet
-    // snippet: reverse
+"""
+# end snippet
+
+# snippet: reverse
+SOURCE += r"""
     Real adjoint[kD] = {};
     Real later = 0;  // the gate of the step behind
     for (int t = steps - 1; t >= 0; --t) {
@@ -161,7 +167,10 @@ __global__ void backward(const Real *dy, const Real *q, const Real *k,
         }
         dk[at] = sum;
     }
-    // end snippet
+"""
+# end snippet
+
+SOURCE += r"""
 }
 
 template <typename Real, int kD>
