@@ -78,7 +78,7 @@ static bool succeeds(const std::string &folder, const std::string &command)
     return std::system(all.c_str()) == 0;
 }
 
-// Compiles the two halves apart and links them. Returns what failed, or nullptr.
+// Compiles the halves apart and links them. Returns what failed, or nullptr.
 static const char *build(const std::string &folder)
 {
     std::ofstream(folder + "/main.cpp")

@@ -4,10 +4,10 @@
 // looks for `launchDecay` in this very program by its name, as ctypes does in a
 // library, and knows of it only what the page says. It calls it four times:
 //
-//   right       on a stream of its own; row r of y is a recurrence of 24 numbers,
-//               y[r][j] = gate[r][j] * y[r][j - 1] + x[r][j], all of them whole
-//   captured    on a stream that is being captured: the graph has to have a node,
-//               and to give the right y when it is launched
+//   right       on a stream of its own; row r of y is a recurrence of 24
+//               whole numbers, y[r][j] = gate[r][j] * y[r][j - 1] + x[r][j]
+//   captured    on a stream that is being captured: the graph has to have a
+//               node, and to give the right y when it is launched
 //   no rows     a grid of no blocks: what it returns must not be 0
 //   afterwards  a good call again: it must return 0, whatever went wrong before
 //
