@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import fake_cuda
-from evidence import machine, recorder, selecting, store
+from evidence import machine, recorder, selecting, sinks, store
 from evidence.document import Origin
 from evidence.trial import Request
 
@@ -40,6 +40,9 @@ def record(tree, kit, *names: str, request: Request | None = None, **options):
     everything = options.pop("everything", False)
     programs = selecting.select(project, names, "h200", nvcc, everything=everything)
     heard = Heard()
+    target, part = options.pop("target", None), options.pop("part", None)
+    if target is not None:
+        options["sink"] = sinks.Bundle(target, part)
     report = recorder.record(
         project, programs, options.pop("machine", here), request or Request(),
         reporter=heard, where=ORIGIN, **options,

@@ -35,7 +35,8 @@ def made(tmp_path_factory) -> tuple[Path, dict[str, Path]]:
         text = fake_cuda.source("echo Result", 'echo "  count   $(date +%N)"', stem="p")
         tree.program(name, "p", text)
     paths = {
-        n: folder / f"{n}.bundle" for n in ("one", "two", "three", "t4", "again", "same", "bad")
+        n: folder / f"{n}.bundle"
+        for n in ("one", "two", "three", "t4", "again", "same", "bad", "gone")
     }
     project = tree.load()
     for number, name in enumerate(("one", "two", "three"), 1):
@@ -44,7 +45,7 @@ def made(tmp_path_factory) -> tuple[Path, dict[str, Path]]:
             tree, kit, *part.programs, request=REQUEST, target=paths[name], part=part
         )  # fmt: skip
     record(tree, kit, gpu=fake_cuda.Gpu(T4), request=REQUEST, target=paths["t4"], everything=True)
-    # The second shard once more, at another time; the first just so; the third damaged.
+    # The second shard once more, at another time; the first just so; the third damaged; one gone.
     record(tree, kit, "002-b", request=REQUEST, target=paths["again"])
     shutil.copy(paths["one"], paths["same"])
     paths["bad"].write_bytes(paths["three"].read_bytes()[:-30])

@@ -93,10 +93,12 @@ def test_a_holder_that_was_killed_keeps_nobody_waiting(tree, tmp_path, device):
 
 def test_waiting_until_the_other_is_done(device):
     said: list[str] = []
+    there: list[bool] = []
     got = threading.Event()
 
     def wait() -> None:
         with locking.reserved([device], wait=True, say=said.append):
+            there.append(locking.path_of(device).exists())
             got.set()
 
     thread = threading.Thread(target=wait)
@@ -109,8 +111,11 @@ def test_waiting_until_the_other_is_done(device):
             f"waiting for NVIDIA H200, held by another recording (process {pid} on "
         )
         assert not got.wait(0.2)
+        # Tidied away meanwhile: the lock that is got must be of the file that is there.
+        locking.path_of(device).unlink()
     assert got.wait(20)
     thread.join()
+    assert there == [True]
 
 
 def test_gpus_are_locked_one_by_one(device):

@@ -97,7 +97,7 @@ def _open(path: Path) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         # Without O_CREAT first: the kernel may forbid it for another user's file here.
-        for ways in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR, os.O_RDONLY):
+        for ways in (os.O_RDWR, os.O_RDWR | os.O_CREAT | os.O_EXCL, os.O_RDWR):
             with contextlib.suppress(FileNotFoundError, FileExistsError, PermissionError):
                 handle = os.open(path, ways | flags, 0o666)
                 if ways & os.O_CREAT:

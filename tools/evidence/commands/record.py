@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from evidence import document, machine, project, readme, recorder, selecting, shards, toolchain
+from evidence import (
+    document,
+    gpus,
+    machine,
+    project,
+    readme,
+    recorder,
+    selecting,
+    shards,
+    sinks,
+    toolchain,
+)
 from evidence.commands import clustered
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
 from evidence.progress import reporter
 from evidence.trial import Request
+
+if TYPE_CHECKING:
+    from evidence.device import Gpu
 
 
 @click.command("record")
@@ -34,6 +50,10 @@ from evidence.trial import Request
 @click.option("--no-sanitize", is_flag=True, help="Leave the sanitizers out.")
 @click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
 @click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
+@click.option(
+    "--gpus", "use", metavar="all|0,1,…",
+    help="GPUs to use side by side, one program on each at a time (default: the first).",
+)  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
 @click.option(
     "--executor", type=click.Choice(["here", "slurm"]), default="here", show_default=True,
@@ -59,6 +79,7 @@ def command(
     no_sanitize: bool,
     no_profile: bool,
     no_mutants: bool,
+    use: str | None,
     wait: bool,
     executor: str,
     labels: tuple[str, ...],
@@ -80,7 +101,7 @@ def command(
         )  # fmt: skip
     chosen = _shard(shard, bundle)
     found = project.load(start)
-    here = machine.probe(LocalGpu())
+    here, *beside = _machines(LocalGpu(), use)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
     wanted = selecting.select(found, names, label, nvcc, everything=everything or force)
@@ -106,8 +127,9 @@ def command(
     report = recorder.record(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
-        reporter=reporter(), where=document.origin(found.root, commit), target=bundle,
-        part=selection.part, restart=force, wait=wait,
+        reporter=reporter(), where=document.origin(found.root, commit),
+        sink=sinks.Bundle(bundle, selection.part) if bundle else None, beside=beside,
+        restart=force, wait=wait,
     )  # fmt: skip
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
@@ -148,3 +170,11 @@ def _shard(shard: str | None, bundle: Path | None) -> tuple[int, int] | None:
             fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
         )
     return chosen
+
+
+def _machines(gpu: Gpu, use: str | None) -> list[machine.Machine]:
+    here = machine.probe(gpu)
+    if use is None:
+        return [here]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return gpus.machines(here, gpus.choose(gpu.every(), use, visible))
