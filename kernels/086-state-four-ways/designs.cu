@@ -357,7 +357,6 @@ __global__ void fourSums(const float *__restrict__ q,
         __syncthreads();  // the step's k and q are there
         const float g = gate[at];
         const float value = v[at];
-        // snippet: four-sums
         float sum[kParts] = {};
 #pragma unroll
         for (int i = 0; i < kD; ++i) {
@@ -365,7 +364,6 @@ __global__ void fourSums(const float *__restrict__ q,
             sum[i % kParts] = fmaf(tileQ[i], state[i], sum[i % kParts]);
         }
         y[at] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        // end snippet
         __syncthreads();  // nobody reads them any more
     }
 }
@@ -387,7 +385,6 @@ __global__ void squared(const float *__restrict__ q,
     const size_t row = static_cast<size_t>(heads) * kD;
     size_t at = headAt(blockIdx.x, steps, heads, kD);
     float state = 0.0f;
-    // snippet: squared
     for (int t = 0; t < steps; ++t, at += row) {
         state = fmaf(gate[at + j], state, k[at + i] * v[at + j]);
         product[i][j] = q[at + i] * state;
@@ -402,7 +399,6 @@ __global__ void squared(const float *__restrict__ q,
         }
         __syncthreads();  // squared: nobody reads them any more
     }
-    // end snippet
 }
 
 // Warp j has column j, lane i its row i.
@@ -421,7 +417,6 @@ __global__ void warps(const float *__restrict__ q,
     const size_t row = static_cast<size_t>(heads) * kD;
     size_t at = headAt(blockIdx.x, steps, heads, kD);
     float state = 0.0f;
-    // snippet: warps
     for (int t = 0; t < steps; ++t, at += row) {
         const float ki = i < kD ? k[at + i] : 0.0f;
         const float qi = i < kD ? q[at + i] : 0.0f;
@@ -435,7 +430,6 @@ __global__ void warps(const float *__restrict__ q,
             y[at + j] = sum;
         }
     }
-    // end snippet
 }
 
 // As direct; block (j, head) is one thread, with column j.

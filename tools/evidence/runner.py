@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evidence import processes, terminal
-from evidence.errors import ToolchainError
+from evidence.errors import FULL, MachineError, ToolchainError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,7 +153,9 @@ def run(todo: Task) -> RunResult:
             if (work / name).is_file():
                 shutil.copyfile(work / name, target)
     except OSError as error:
-        raise ToolchainError(
+        # A full disk is no program's own trouble.
+        kind = MachineError if error.errno in FULL else ToolchainError
+        raise kind(
             f"cannot run {Path(todo.words[0]).name}: {error.strerror or error}",
             path=error.filename or folder,
             fix="make room or mend its permissions, then run the same command",
