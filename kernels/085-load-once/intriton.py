@@ -417,8 +417,8 @@ def print_compiled(ways: list[Way], tensors: Tensors, it: Verdicts) -> None:
     """Print what Triton says of its kernels at the founding shape."""
     print(f"\ncompiled: by Triton {triton.__version__}, at the founding shape")
     print(f"  {'path':9}  {'variants':>8}  {'blocks':>6}  {'warps':>5}  {'registers':>9}  "
-          f"{'spills':>6}  {'shared (B)':>10}  {'conversions':>11}  {'shuffles':>8}  {'barriers':>8}  "
-          f"{'copies':>6}")  # fmt: skip
+          f"{'spills':>6}  {'shared (B)':>10}  {'conversions':>11}  {'shuffles':>8}  "
+          f"{'barriers':>8}  {'copies':>6}")  # fmt: skip
     for way in ways:
         made = way.run(tensors)
         if made is None:
