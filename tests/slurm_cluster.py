@@ -82,7 +82,7 @@ class Cluster:
                     stdin=subprocess.DEVNULL,
                     env={**os.environ, **self.environ},
                     start_new_session=True,
-                )  # fmt: skip
+                )
             )
 
     def start(self) -> str:
@@ -110,7 +110,7 @@ class Cluster:
             f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid",
             f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed",
         )  # fmt: skip
-        if not _until(lambda: (folder / "munge.socket").exists()):
+        if not _until((folder / "munge.socket").exists):
             return f"munged does not start: {self._said('munged')}"
         self._start(_which("slurmctld"), "-D", "-f", f"{folder}/slurm.conf")
         self._start(_which("slurmd"), "-D", "-f", f"{folder}/slurm.conf", "-N", host)

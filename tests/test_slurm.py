@@ -119,9 +119,8 @@ def test_one_bundle_of_all_jobs(tree, kit, cluster, tmp_path):
 def test_a_failing_program_is_a_failed_record_and_no_lost_job(tree, kit, cluster):
     tree.program("001-a", "p", fake_cuda.source("exit 4", stem="p"))
     configure(tree)
-    status, out, err = finish(start(tree, kit, cluster, "--device", "h200"))
-    # As after `accept`: the record was taken, and says that the program failed.
-    assert (status, err) == (0, "warning: 001-a/p failed when it was recorded\n")
+    status, _, err = finish(start(tree, kit, cluster, "--device", "h200"))
+    assert (status, err) == (1, "warning: 001-a/p failed when it was recorded\n")
     assert stored(tree, "001-a/p")["outcome"]["passed"] is False
 
 

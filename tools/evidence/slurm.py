@@ -159,9 +159,9 @@ def _submit(
         submitit.core.utils.FailedJobError,
         submitit.core.utils.FailedSubmissionError,
     ) as error:
-        lines = str(error).strip().splitlines() or [""]
+        last = (str(error).strip().splitlines() or [""])[-1].removeprefix("sbatch: error: ")
         raise ToolchainError(
-            f"Slurm refused the job for {target.label}: {lines[-1].removeprefix('sbatch: error: ')}",
+            f"Slurm refused the job for {target.label}: {last}",
             fix=f"mend [tool.evidence.slurm.{target.label}]",
         ) from None
     return Queued(f"{target.label} {number}/{count}", target, names, bundle, job)

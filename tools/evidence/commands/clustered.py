@@ -58,7 +58,8 @@ def run(
     if not collected.bundles:
         return 1
     if target is None:
-        return told(project, accept.accept(project, collected.bundles)) or status
+        report = accept.accept(project, collected.bundles)
+        return told(project, report) or status or (1 if report.failed else 0)
     return _joined(collected.bundles, target) or status
 
 
