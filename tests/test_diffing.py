@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from evidence import diffing, summaries
+from evidence import diffing, summaries, values
 from evidence.commands.diff import command
 from evidence.errors import EvidenceError
 
@@ -429,3 +429,24 @@ def test_without_git(committed: Any, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(EvidenceError) as caught:
         run(committed, "001-add/one")
     assert str(caught.value) == "git is not there — install git, or compare two files"
+
+
+def test_what_a_program_prints_is_no_markdown():
+    odd = values.Value("s/x", "|<b>|", (1.0,), ("1",), exact=True)
+    new = values.Value("s/x", "@all", (2.0,), ("2",), exact=True)
+    change = diffing.Change("s/x", "changed", odd, new)
+    text = diffing.render([change], ("a|b", "<i>"), "markdown")
+    head, rule, row = text.splitlines()[:3]
+    assert [line.count("|") for line in (head, rule, row)] == [6, 6, 6]
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert "@" not in text
+
+
+def test_a_program_with_an_odd_name(committed: Any):
+    stem = "o@x"
+    committed.program(stem=stem)
+    committed.record(f"001-add/{stem}", stdout=SLOW)
+    text = run(committed, "--format", "markdown")[1]
+    assert text.startswith("0 of 2 records say something new, 1 for the first time.\n\n")
+    assert "@" not in text
