@@ -16,6 +16,7 @@ from evidence import (
     key,
     lanes,
     locking,
+    notebookrun,
     outcome,
     processes,
     runner,
@@ -214,7 +215,7 @@ class _Session:
         reasons = [] if compiled is None else outcome.of_build(program, compiled)
         reasons += done.changed.get(program.name, [])
         found: Trial | None = None
-        packages, wrong = toolchain.package_versions(program.plan.requires)
+        packages, wrong = toolchain.package_versions(notebookrun.requires(program))
         for sentence in wrong:
             self.reporter.say(f"{program.name}: {sentence}")
         if not reasons and program.plan.expect.kind != "compile-error":
@@ -236,6 +237,7 @@ class _Session:
     ) -> Trial:
         main = program.path
         modules: list[str] = []
+        notebookrun.need(program)
         if program.language == "cuda":
             main = self.project.root / done.programs[program.name].target.output
         else:

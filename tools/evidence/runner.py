@@ -60,6 +60,7 @@ class RunResult:
         stdout: Lines, without colours and line ends.
         stderr: The same of standard error.
         problems: Sentences about what no program may do.
+        cells: What each cell of a notebook left; None for any other program.
     """
 
     exit_status: int | None
@@ -69,6 +70,7 @@ class RunResult:
     stdout: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    cells: tuple[Any, ...] | None = None
 
     def ended(self) -> str:
         """Return how it ended, as the end of a sentence."""
@@ -78,9 +80,10 @@ class RunResult:
             return f"died by {self.signal}"
         return f"ended with exit status {self.exit_status}"
 
-    def document(self) -> dict[str, Any]:
-        """Return the run as it stands in a record."""
-        return {
+    def document(self, *, cells: bool = True) -> dict[str, Any]:
+        """Return the run as it stands in a record, with what cells left or without."""
+        kept = {"cells": list(self.cells)} if cells and self.cells is not None else {}
+        return kept | {
             "exit_status": self.exit_status,
             "signal": self.signal,
             "timed_out": self.timed_out,
