@@ -165,7 +165,10 @@ def _make(
     build.forget(project.root, (t for t in targets if t.kind == "must-fail"))
     reporter.begin("compiling", len(targets))
     architectures = [machine.device.architecture]
-    build.make(project, targets, nvcc, progress=reporter.part, architectures=architectures)
+    build.make(
+        project, targets, nvcc, progress=reporter.part, architectures=architectures,
+        sandbox=machine.sandbox,
+    )  # fmt: skip
     reporter.end()
     return [build.result(project.root, target, nvcc) for target in targets]
 

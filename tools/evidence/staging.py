@@ -63,6 +63,8 @@ class Staging:
 
     def clear(self) -> None:
         """Remove everything."""
+        if self.folder.is_symlink():
+            self.folder.unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _path(self, program: Program) -> Path:
@@ -83,6 +85,7 @@ def fingerprint(
         machine.device.document(labels),
         machine.nvcc.version if machine.nvcc else "",
         [bool(machine.sanitizer), bool(machine.ncu)],
+        machine.isolation,
     ]
     text = json.dumps(document, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

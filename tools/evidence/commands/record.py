@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evidence import document, machine, project, readme, recorder, toolchain
+from evidence import config, document, machine, project, readme, recorder, toolchain, untrusted
 from evidence.device import LocalGpu
 from evidence.progress import reporter
 from evidence.trial import Request
@@ -28,6 +28,10 @@ from evidence.trial import Request
 @click.option("--no-sanitize", is_flag=True, help="Leave the sanitizers out.")
 @click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
 @click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
+@click.option(
+    "--untrusted", "stranger", is_flag=True,
+    help="The sources are a stranger's: compile and run them in a sandbox. Needs --bundle.",
+)  # fmt: skip
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
@@ -40,6 +44,7 @@ def command(
     no_sanitize: bool,
     no_profile: bool,
     no_mutants: bool,
+    stranger: bool,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -48,8 +53,15 @@ def command(
     """
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    if stranger:
+        if bundle is None:
+            raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+        untrusted.check_tree(config.load(start).root)
     found = project.load(start)
     here = machine.probe(LocalGpu())
+    if stranger:
+        here = untrusted.prepare(here)
+        untrusted.admit(found, found.programs)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
     programs = recorder.select(found, names, label, nvcc, everything=everything or force)
