@@ -3,8 +3,10 @@
 Every attack is carried out for real, in the sandbox that `--untrusted` uses.
 """
 
+import errno
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import fake_cuda
-from evidence import machine, runner, sandbox
+from evidence import machine, runner, sandbox, seccomp
 from evidence.errors import ToolchainError
 from evidence.sandbox import Limits
 from recording import record
@@ -215,6 +217,42 @@ def test_filling_the_disk(tmp_path, inside, place):
 def test_no_other_place_can_be_filled(tmp_path):
     done = run(tmp_path, "find / -xdev -writable -type d 2>/dev/null; find /dev /tmp -writable -type d")
     assert set(done.stdout) == {"/dev/shm", "/tmp", "<tmp>"}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_namespace_of_its_own_would_have_folders_without_a_size(tmp_path, inside):
+    mount = f"mount -t tmpfs none /mnt && head -c {24 * MIB} /dev/zero >/mnt/x && echo filled"
+    done = run(
+        tmp_path, f"unshare --user --map-root-user --mount sh -c '{mount}'",
+        inside=box(space=8 * MIB) if inside else False,
+    )  # fmt: skip
+    assert (done.stdout == ("filled",)) is not inside
+    assert (done.stderr == ("unshare: unshare failed: Operation not permitted",)) is inside
+
+
+@pytest.mark.parametrize("call", ["clone", "clone3", "keyctl", "io_uring_setup", "x32"])
+def test_calls_that_no_program_gets(tmp_path, call):
+    number = {"clone": 56, "clone3": 435, "keyctl": 250, "io_uring_setup": 425, "x32": 1 << 30}
+    if platform.machine() == "aarch64":
+        number |= {"clone": 220, "keyctl": 219}
+    lines = (
+        "import ctypes",
+        "c = ctypes.CDLL(None, use_errno=True)",
+        f"if c.syscall({number[call]}, 0x10000000, 0, 0, 0, 0) == 0: c._exit(9)",
+        "print(ctypes.get_errno())",
+    )
+    expected = str(errno.ENOSYS if call in ("clone3", "x32") else errno.EPERM)
+    assert python(tmp_path, *lines).stdout == (expected,)
+    assert python(tmp_path, *lines, inside=False).stdout != (expected,) or call == "x32"
+
+
+def test_a_processor_without_a_filter():
+    with pytest.raises(ToolchainError) as caught:
+        seccomp.program("riscv64")
+    assert str(caught.value) == (
+        "no sandbox on this machine: it is riscv64, known are x86_64, aarch64"
+        " — record on another machine"
+    )
 
 
 def test_one_large_file(tmp_path):

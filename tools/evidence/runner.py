@@ -114,6 +114,7 @@ class Launch:
         paths: Folders that exist for this run only; they must not be in the record.
         memory: Bytes that it may hold with all that it starts; None for any.
         wrapped: Whether its end is told as a shell tells it: 128 + signal.
+        handles: Open files that it inherits; closed here once it runs.
     """
 
     words: tuple[str, ...]
@@ -121,6 +122,7 @@ class Launch:
     paths: tuple[str, ...]
     memory: int | None = None
     wrapped: bool = False
+    handles: tuple[int, ...] = ()
 
 
 class Box(Protocol):
@@ -201,10 +203,15 @@ def _environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
 
 def _run_in(todo: Task, work: Path, how: Launch, mark: str) -> RunResult:
     started = time.perf_counter()
-    process = subprocess.Popen(
-        how.words, cwd=work, env=how.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+    try:
+        process = subprocess.Popen(
+            how.words, cwd=work, env=how.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            pass_fds=how.handles,
+        )  # fmt: skip
+    finally:
+        for handle in how.handles:
+            os.close(handle)
     processes.no_core(process.pid)
     reader = pipes.Reader(process, started + todo.timeout, todo.max_bytes, how.memory)
     try:

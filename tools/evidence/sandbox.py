@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evidence import runner
+from evidence import runner, seccomp
 from evidence.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -122,12 +122,17 @@ class Sandbox:
                 path.touch()
                 path.chmod(0o666)
             else:
-                path.chmod(path.stat().st_mode | 0o444 | (path.stat().st_mode & 0o100) // 0o100 * 0o11)
+                mode = path.stat().st_mode
+                path.chmod(mode | (0o555 if mode & 0o100 else 0o444))
             words += ["--bind" if name in todo.keep else "--ro-bind", str(path), f"{WORK}/{name}"]
-        words += ["--remount-ro", "/", "--chdir", WORK, "--", *self._limited(), *todo.words]
+        calls = os.memfd_create("calls", 0)
+        os.write(calls, seccomp.program())
+        os.lseek(calls, 0, os.SEEK_SET)
+        words += ["--remount-ro", "/", "--chdir", WORK, "--seccomp", str(calls), "--"]
         return runner.Launch(
-            tuple(words), {"PATH": _OUTSIDE}, (WORK, HOME), self.limits.memory, wrapped=True
-        )
+            (*words, *self._limited(), *todo.words), {"PATH": _OUTSIDE}, (WORK, HOME),
+            memory=self.limits.memory, wrapped=True, handles=(calls,),
+        )  # fmt: skip
 
     def step(self, root: Path, folder: str, output: str, command: Sequence[str]) -> tuple[str, ...]:
         """Return the words that compile inside: the tree can be read, one folder written.
@@ -227,6 +232,7 @@ def find(machine: Machine | None = None, limits: Limits | None = None) -> Sandbo
         ToolchainError: There is none, or it does not work.
     """
     tools = {}
+    seccomp.program()  # refuses a processor that it does not know
     for name in ("bwrap", "choom", "prlimit", "setpriv", "timeout", "env"):
         path = shutil.which(name)
         if path is None:
