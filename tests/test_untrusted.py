@@ -20,7 +20,6 @@ import fake_cuda
 from evidence import machine, runner, sandbox, seccomp
 from evidence.errors import ToolchainError
 from evidence.sandbox import Limits
-from recording import record
 
 
 def _why_not() -> str:
@@ -76,7 +75,9 @@ def test_what_a_program_needs_is_there(tmp_path):
     data = tmp_path / "data.txt"
     data.write_text("hello")
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\ncat data/d.txt; pwd; id -u; echo x >new; cat new; echo note >&2\n")
+    program.write_text(
+        "#!/bin/sh\ncat data/d.txt; pwd; id -u; echo x >new; cat new; echo note >&2\n"
+    )
     program.chmod(0o700)
     todo = runner.task(("./p", "a b"), {"p": program, "data/d.txt": data})
     done = runner.run(todo, box())
@@ -107,7 +108,9 @@ def test_reading_files_outside(tmp_path, inside):
     found = "the key" in "".join(done.stdout)
     assert found is (inside is False)
     assert any("root:" in line for line in done.stdout) is (inside is False)
-    assert any(secret.name in line and "No such file" in line for line in done.stderr) is (not found)
+    assert any(secret.name in line and "No such file" in line for line in done.stderr) is (
+        not found
+    )
 
 
 @pytest.mark.parametrize("inside", [None, False])
@@ -215,7 +218,9 @@ def test_filling_the_disk(tmp_path, inside, place):
 
 
 def test_no_other_place_can_be_filled(tmp_path):
-    done = run(tmp_path, "find / -xdev -writable -type d 2>/dev/null; find /dev /tmp -writable -type d")
+    done = run(
+        tmp_path, "find / -xdev -writable -type d 2>/dev/null; find /dev /tmp -writable -type d"
+    )
     assert set(done.stdout) == {"/dev/shm", "/tmp", "<tmp>"}
 
 
@@ -256,7 +261,9 @@ def test_a_processor_without_a_filter():
 
 
 def test_one_large_file(tmp_path):
-    done = run(tmp_path, f"head -c {24 * MIB} /dev/zero >x && echo filled", inside=box(file=8 * MIB))
+    done = run(
+        tmp_path, f"head -c {24 * MIB} /dev/zero >x && echo filled", inside=box(file=8 * MIB)
+    )
     assert done.stdout == ()
 
 
@@ -381,7 +388,7 @@ def test_an_ordinary_user_has_the_same_sandbox(tmp_path):
             os.chdir("/")
             done = runner.run(runner.task(("./p",), {"p": program}), sandbox.find())
             os.write(write, json.dumps([done.stdout, done.stderr]).encode())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
             os.write(write, json.dumps([[], [repr(error)]]).encode())
         os._exit(0)
     os.close(write)

@@ -40,7 +40,9 @@ def test_a_tree_without_tricks(tree):
     assert admitted(tree)
 
 
-@pytest.mark.parametrize("target", ["/etc/passwd", "../../../../../etc/hostname", "/nowhere", "/dev/zero"])
+@pytest.mark.parametrize(
+    "target", ["/etc/passwd", "../../../../../etc/hostname", "/nowhere", "/dev/zero"]
+)
 @pytest.mark.parametrize("name", ["kernels/001-add/data.bin", "kernels/002-x", "docs", "notes"])
 def test_a_link_out_of_the_tree(tree, target, name):
     tree.program()

@@ -50,6 +50,7 @@ class Reader:
         self._looked = 0.0
 
     def read(self) -> None:
+        """Read until there is nothing more to come; `data`, `problems` and the rest tell."""
         streams: dict[str, IO[bytes] | None] = {
             "stdout": self.process.stdout, "stderr": self.process.stderr,
         }  # fmt: skip

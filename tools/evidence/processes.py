@@ -79,12 +79,12 @@ def resident(pid: int) -> int:
         folder = Path(f"/proc/{pending.pop()}")
         try:
             pages += int((folder / "statm").read_text("ascii").split()[1])
-            threads = os.listdir(folder / "task")
+            threads = list((folder / "task").iterdir())
         except (OSError, IndexError):
             continue  # it has ended
         for thread in threads:
             with contextlib.suppress(OSError):
-                pending += map(int, (folder / "task" / thread / "children").read_text().split())
+                pending += map(int, (thread / "children").read_text("ascii").split())
     return pages * page
 
 

@@ -20,7 +20,6 @@ from evidence import (
     store,
     toolchain,
     trial,
-    untrusted,
 )
 from evidence import machine as machines
 from evidence.errors import EvidenceError, ToolchainError
@@ -120,8 +119,6 @@ def record(
         orphans = processes.kill_orphans(Path(tempfile.gettempdir()), runner.PREFIX)
         if orphans:
             reporter.say(f"ended {orphans} programs that a killed recording had left running")
-        if machine.sandbox is not None:
-            untrusted.admit(project, programs)
         session = _Session(project, machine, request, reporter, where, target)
         if restart or machine.sandbox is not None:
             session.staging.clear()

@@ -39,7 +39,6 @@ FIXED = {
 PREFIX = "evidence-run-"
 
 
-
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """What one process did.

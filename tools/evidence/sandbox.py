@@ -170,7 +170,7 @@ class Sandbox:
         else:
             words += ["--unshare-user", "--uid", f"{NOBODY}", "--gid", f"{NOBODY}"]
         words += ["--clearenv", *_system(), "--proc", "/proc", "--dev", "/dev"]
-        for device in sorted(Path("/dev").glob("nvidia*")) + [Path("/dev/dxg")]:
+        for device in (*sorted(Path("/dev").glob("nvidia*")), Path("/dev/dxg")):
             words += ["--dev-bind-try", str(device), str(device)]
         words += ["--perms", "1777", "--size", f"{self.limits.shared}", "--tmpfs", "/dev/shm"]  # noqa: S108
         words += ["--remount-ro", "/dev"]
@@ -240,7 +240,9 @@ def find(machine: Machine | None = None, limits: Limits | None = None) -> Sandbo
             raise ToolchainError(f"no sandbox on this machine: {name} is not installed", fix=fix)
         tools[name] = path
     version = _version(tools["bwrap"])
-    found = Sandbox(version, tools, tuple(_readable(machine)), limits or Limits(), os.geteuid() == 0)
+    found = Sandbox(
+        version, tools, tuple(_readable(machine)), limits or Limits(), os.geteuid() == 0
+    )
     _try(found)
     _wake()
     return found
@@ -277,10 +279,12 @@ def _readable(machine: Machine | None) -> list[str]:
     if machine is not None:
         homes = [machine.nvcc.path] if machine.nvcc else []
         homes += [tool for tool in (machine.sanitizer, machine.ncu) if tool is not None]
-        for path in (*homes, *(home.resolve() for home in homes)):
-            folders.append(path.parent.parent if path.parent.name == "bin" else path.parent)
+        homes += [home.resolve() for home in homes]
+        folders += [p.parent.parent if p.parent.name == "bin" else p.parent for p in homes]
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
-        folders += [Path(p) for p in os.environ.get(name, "").split(os.pathsep) if p.startswith("/")]
+        folders += [
+            Path(p) for p in os.environ.get(name, "").split(os.pathsep) if p.startswith("/")
+        ]
     home = Path.home()
     made: list[str] = []
     for folder in sorted(set(folders)):

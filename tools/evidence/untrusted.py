@@ -81,7 +81,7 @@ def check_tree(root: Path) -> None:
         if not inside or (target.exists() and not (target.is_file() or target.is_dir())):
             shown = path.relative_to(real).as_posix()
             raise EvidenceError(
-                f"is a link that leads out of the tree, to {os.readlink(path)!r}", path=shown,
+                f"is a link that leads out of the tree, to {str(path.readlink())!r}", path=shown,
                 fix=f"remove it: git rm {shown}",
             )  # fmt: skip
 
@@ -93,7 +93,7 @@ def _links(root: Path) -> Iterator[Path]:
         folders[:] = [n for n in folders if n != _GIT and os.path.join(folder, n) != own]  # noqa: PTH118
         if Path(folder) == root:
             folders[:] = [name for name in folders if name != WORK]
-            files = [name for name in files if name != WORK]
+            files[:] = [name for name in files if name != WORK]
         for name in (*folders, *files):
             path = Path(folder, name)
             if path.is_symlink():

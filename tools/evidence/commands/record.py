@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from evidence import config, document, machine, project, readme, recorder, toolc
 from evidence.device import LocalGpu
 from evidence.progress import reporter
 from evidence.trial import Request
+
+if TYPE_CHECKING:
+    from evidence.project import Project
 
 
 @click.command("record")
@@ -53,15 +57,12 @@ def command(
     """
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
-    if stranger:
-        if bundle is None:
-            raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
-        untrusted.check_tree(config.load(start).root)
-    found = project.load(start)
+    if stranger and bundle is None:
+        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    found = _stranger(start) if stranger else project.load(start)
     here = machine.probe(LocalGpu())
     if stranger:
         here = untrusted.prepare(here)
-        untrusted.admit(found, found.programs)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
     programs = recorder.select(found, names, label, nvcc, everything=everything or force)
@@ -96,3 +97,11 @@ def command(
         f"on {label}; {len(report.written)} files written"
     )
     return 0 if report.succeeded and not problems else 1
+
+
+def _stranger(start: Path | None) -> Project:
+    """Return a stranger's project, of which nothing was read before it was looked at."""
+    untrusted.check_tree(config.load(start).root)
+    found = project.load(start)
+    untrusted.admit(found, found.programs)
+    return found
