@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evidence import config, document, machine, project, readme, recorder, toolchain, untrusted
+from evidence import (
+    config,
+    document,
+    machine,
+    project,
+    readme,
+    recorder,
+    signing,
+    toolchain,
+    untrusted,
+)
 from evidence.device import LocalGpu
 from evidence.progress import reporter
 from evidence.trial import Request
@@ -36,6 +46,10 @@ if TYPE_CHECKING:
     "--untrusted", "stranger", is_flag=True,
     help="The sources are a stranger's: compile and run them in a sandbox. Needs --bundle.",
 )  # fmt: skip
+@click.option(
+    "--sign", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEY",
+    help="Sign the bundle with this SSH key.",
+)  # fmt: skip
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
@@ -49,6 +63,7 @@ def command(
     no_profile: bool,
     no_mutants: bool,
     stranger: bool,
+    key: Path | None,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -57,12 +72,10 @@ def command(
     """
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
-    if stranger and bundle is None:
-        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    _check_bundle(bundle, key, stranger=stranger)
     found = _stranger(start) if stranger else project.load(start)
     here = machine.probe(LocalGpu())
-    if stranger:
-        here = untrusted.prepare(here)
+    here = untrusted.prepare(here) if stranger else here
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
     programs = recorder.select(found, names, label, nvcc, everything=everything or force)
@@ -87,6 +100,7 @@ def command(
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
         click.echo(f"wrote {path}")
+    _sign(bundle if report.recorded else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
     for name, reasons in report.failed:
@@ -97,6 +111,21 @@ def command(
         f"on {label}; {len(report.written)} files written"
     )
     return 0 if report.succeeded and not problems else 1
+
+
+def _check_bundle(bundle: Path | None, key: Path | None, *, stranger: bool) -> None:
+    if stranger and bundle is None:
+        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    if key is None:
+        return
+    if bundle is None:
+        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
+    signing.signature_of(b"", key)  # before hours of work, not after
+
+
+def _sign(bundle: Path | None, key: Path | None) -> None:
+    if bundle is not None and key is not None:
+        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
 
 
 def _stranger(start: Path | None) -> Project:
