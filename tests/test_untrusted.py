@@ -11,13 +11,11 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import fake_cuda
-from evidence import machine, runner, sandbox, seccomp
+from evidence import runner, sandbox, seccomp
 from evidence.errors import ToolchainError
 from evidence.sandbox import Limits
 
@@ -53,19 +51,6 @@ def python(tmp_path: Path, *lines: str, inside=None, **options) -> runner.RunRes
     program.write_text("\n".join(lines) + "\n")
     todo = runner.task((sys.executable, "p.py"), {"p.py": program}, **options)
     return runner.run(todo, box() if inside is None else inside or None)
-
-
-@pytest.fixture
-def kit(tmp_path):
-    return fake_cuda.install(tmp_path / "cuda")
-
-
-@pytest.fixture
-def here(kit) -> machine.Machine:
-    """The fake GPU's machine, everything on it in a sandbox."""
-    probed = machine.probe(fake_cuda.Gpu(), kit.environ)
-    found = sandbox.find(probed)
-    return replace(probed, run=found.run, sandbox=found)
 
 
 # What a program may reach.

@@ -13,7 +13,17 @@ import pytest
 
 import evidence
 import fake_cuda
-from evidence import accept, bundle, machine, recorder, sandbox, staging, store, toolchain
+from evidence import (
+    accept,
+    bundle,
+    machine,
+    recorder,
+    sandbox,
+    staging,
+    store,
+    toolchain,
+    untrusted,
+)
 from evidence.errors import ToolchainError
 from evidence.pages.extension import EvidenceExtension
 from evidence.trial import Request
@@ -42,8 +52,7 @@ def kit(tmp_path):
 def here(kit) -> machine.Machine:
     """The fake GPU's machine, everything on it in a sandbox."""
     probed = machine.probe(fake_cuda.Gpu(), kit.environ)
-    found = sandbox.find(probed)
-    return replace(probed, run=found.run, sandbox=found)
+    return untrusted.prepare(probed)
 
 
 def bundled(target: Path) -> dict:
@@ -235,7 +244,7 @@ def test_a_real_compiler_includes_nothing_from_outside(tree, tmp_path, stranger)
     tree.program("002-b", "add", REAL.format(""))
     here = replace(machine.probe(fake_cuda.Gpu()), nvcc=nvcc)
     if stranger:
-        here = replace(here, sandbox=sandbox.find(here))
+        here = untrusted.prepare(here)
     target = tmp_path / "o.zip"
     _record(tree, here, target)
     first, second = (json.loads(entry.data) for entry in bundle.read(target))
@@ -369,6 +378,30 @@ def test_the_command_on_a_tree_with_a_trick(tree, kit, tmp_path):
         "evidence: kernels/001-add/x:1: is a link that leads out of the tree, to '/etc/shadow'"
         " — remove it: git rm kernels/001-add/x\n"
     )
+
+
+@needs_sandbox
+@pytest.mark.parametrize("stranger", [True, False])
+def test_building_a_strangers_programs(tree, kit, tmp_path, stranger):
+    secret = tmp_path / "secret.h"
+    secret.write_text("#pragma error the key\n")
+    text = kit.home.joinpath("bin/nvcc").read_text()
+    kit.script(
+        "nvcc", text.replace("text = read(source)", f"text = read(source)\nread('{secret}')")
+    )
+    tree.program(text=fake_cuda.source("echo x"))
+    done = command(tree, kit, "build", "--arch", "90", *(["--untrusted"] if stranger else []))
+    assert done.returncode == int(stranger)
+    assert ("No such file or directory" in done.stdout + done.stderr) is stranger
+
+
+@needs_sandbox
+def test_building_with_a_forbidden_option(tree, kit):
+    tree.program(text=fake_cuda.source("echo x").replace("-O3", "-Xcompiler=-fplugin=x.so"))
+    done = command(tree, kit, "build", "--untrusted")
+    assert done.returncode == 2
+    assert "Build: has '-fplugin=x.so', which a stranger's program may not use" in done.stderr
+    assert kit.calls() == []
 
 
 def test_the_command_without_a_bundle(tree, kit):

@@ -26,7 +26,6 @@ from evidence.errors import ToolchainError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from evidence.machine import Machine
     from evidence.runner import Launch, RunResult, Task
 
 NOBODY = 65534
@@ -221,16 +220,18 @@ def _hidden(root: Path) -> tuple[str, ...]:
     return ("--ro-bind", os.devnull, str(git)) if git.exists() else ()
 
 
-def find(machine: Machine | None = None, limits: Limits | None = None) -> Sandbox:
+def find(programs: Iterable[Path] = (), limits: Limits | None = None) -> Sandbox:
     """Find bubblewrap and try it.
 
     Args:
-        machine: Its compiler and tools can be read inside.
+        programs: The compiler and tools of which the folders can be read inside.
         limits: What may be used up, instead of the usual.
 
     Raises:
         ToolchainError: There is none, or it does not work.
     """
+    if not hasattr(os, "geteuid") or not hasattr(os, "memfd_create"):
+        raise ToolchainError("no sandbox on this machine: it is no Linux", fix="record on Linux")
     tools = {}
     seccomp.program()  # refuses a processor that it does not know
     for name in ("bwrap", "choom", "prlimit", "setpriv", "timeout", "env"):
@@ -241,7 +242,7 @@ def find(machine: Machine | None = None, limits: Limits | None = None) -> Sandbo
         tools[name] = path
     version = _version(tools["bwrap"])
     found = Sandbox(
-        version, tools, tuple(_readable(machine)), limits or Limits(), os.geteuid() == 0
+        version, tools, tuple(_readable(programs)), limits or Limits(), os.geteuid() == 0
     )
     _try(found)
     _wake()
@@ -273,14 +274,11 @@ def _wake() -> None:
         subprocess.run([wake, "-u", "-c", "0"], check=False, capture_output=True)
 
 
-def _readable(machine: Machine | None) -> list[str]:
+def _readable(programs: Iterable[Path]) -> list[str]:
     """Return the folders of Python, of the CUDA tools and of what the user added."""
     folders = [Path(sys.prefix), Path(sys.base_prefix)]
-    if machine is not None:
-        homes = [machine.nvcc.path] if machine.nvcc else []
-        homes += [tool for tool in (machine.sanitizer, machine.ncu) if tool is not None]
-        homes += [home.resolve() for home in homes]
-        folders += [p.parent.parent if p.parent.name == "bin" else p.parent for p in homes]
+    both = [path for program in programs for path in (program, program.resolve())]
+    folders += [path.parent.parent if path.parent.name == "bin" else path.parent for path in both]
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):
         folders += [
             Path(p) for p in os.environ.get(name, "").split(os.pathsep) if p.startswith("/")

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from evidence import key, sandbox
+from evidence import config, key, project, sandbox
 from evidence.errors import EvidenceError, SourceError
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def prepare(machine: Machine) -> Machine:
     Raises:
         ToolchainError: There is none here.
     """
-    box = sandbox.find(machine)
+    nvcc = machine.nvcc.path if machine.nvcc else None
+    box = sandbox.find(p for p in (nvcc, machine.sanitizer, machine.ncu) if p is not None)
     return replace(machine, run=box.run, sandbox=box)
 
 
@@ -100,17 +101,29 @@ def _links(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def admit(project: Project, programs: Iterable[Program]) -> None:
+def load(start: Path | None) -> Project:
+    """Return a stranger's project, of which nothing was read before it was looked at.
+
+    Raises:
+        EvidenceError: Why nothing of it is run.
+    """
+    check_tree(config.load(start).root)
+    found = project.load(start)
+    admit(found, found.programs)
+    return found
+
+
+def admit(found: Project, programs: Iterable[Program]) -> None:
     """Look at everything that the recorder would do for a tree, and clear its folder.
 
     Raises:
         EvidenceError: Why nothing of it is run.
     """
-    check_tree(project.root)
+    check_tree(found.root)
     for program in programs:
-        check_program(project, program)
+        check_program(found, program)
         check_inputs(program, key.inputs_of(program))
-    clean(project.root)
+    clean(found.root)
 
 
 def clean(root: Path) -> None:
@@ -131,19 +144,19 @@ def clean(root: Path) -> None:
         ) from None
 
 
-def check_program(project: Project, program: Program) -> None:
+def check_program(found: Project, program: Program) -> None:
     """Refuse a program that asks for what is outside of its tree, or for odd options.
 
     Raises:
         SourceError: What it asks for.
     """
     line = program.run.line
-    if ".." in Path(os.path.relpath(program.directory, project.root)).parts:
+    if ".." in Path(os.path.relpath(program.directory, found.root)).parts:
         raise SourceError("is outside the project", path=program.relative, line=line, fix=_TRUST)
     for name in program.plan.inputs:
         _check_inside(program, name, PurePosixPath(name), line)
     if program.build is not None:
-        for word in _refused(project, program):
+        for word in _refused(found, program):
             raise SourceError(
                 f"Build: has {word!r}, which a stranger's program may not use",
                 path=program.relative, line=program.build.line, fix=f"remove it, {_TRUST}",
@@ -172,11 +185,11 @@ def _check_inside(program: Program, name: str, path: PurePosixPath, line: int) -
         )  # fmt: skip
 
 
-def _refused(project: Project, program: Program) -> Iterator[str]:
+def _refused(found: Project, program: Program) -> Iterator[str]:
     """Yield every word of a Build: line that is not known to be harmless."""
     assert program.build is not None  # noqa: S101
     outputs = 0
-    folder = project.relative(program.directory)
+    folder = found.relative(program.directory)
     for word in _joined(program.build.words[1:]):
         name, _, value = word.partition("=")
         if name in ("-o", "--output-file"):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from evidence import (
-    config,
     document,
     machine,
     project,
@@ -21,9 +19,6 @@ from evidence import (
 from evidence.device import LocalGpu
 from evidence.progress import reporter
 from evidence.trial import Request
-
-if TYPE_CHECKING:
-    from evidence.project import Project
 
 
 @click.command("record")
@@ -73,7 +68,7 @@ def command(
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
     _check_bundle(bundle, key, stranger=stranger)
-    found = _stranger(start) if stranger else project.load(start)
+    found = untrusted.load(start) if stranger else project.load(start)
     here = machine.probe(LocalGpu())
     here = untrusted.prepare(here) if stranger else here
     nvcc = here.nvcc.version if here.nvcc else ""
@@ -126,11 +121,3 @@ def _check_bundle(bundle: Path | None, key: Path | None, *, stranger: bool) -> N
 def _sign(bundle: Path | None, key: Path | None) -> None:
     if bundle is not None and key is not None:
         click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
-
-
-def _stranger(start: Path | None) -> Project:
-    """Return a stranger's project, of which nothing was read before it was looked at."""
-    untrusted.check_tree(config.load(start).root)
-    found = project.load(start)
-    untrusted.admit(found, found.programs)
-    return found
