@@ -26,6 +26,7 @@ COMMANDS = {
     "list": "List programs and the state of their evidence.",
     "build": "Compile every program for the configured architectures.",
     "record": "Compile and run programs on this machine's GPU, and store what happened.",
+    "sign": "Sign bundles with an SSH key.",
     "accept": "Verify bundles recorded elsewhere and store their records.",
     "check": "Judge whether anything is stale or false; writes nothing.",
     "values": "List every address of a program's evidence with its value.",

@@ -22,6 +22,7 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "timeout": ((int, float), "a number of seconds"),
     "nvcc": (str, "a version such as 13.0"),
     "labels": (dict, "a table of GPU name = label"),
+    "allowed_signers": (str, "a file, or empty for none"),
     "verbatim": (list, "a list of names such as CUDA_CHECK"),
 }
 
@@ -46,6 +47,8 @@ class Config:
         labels: GPU name as the driver gives it → short label.
         verbatim: Names of the macros, functions and structs of which every
             program's copy must be the same.
+        allowed_signers: OpenSSH's file of who may sign bundles, relative to
+            `root`; empty for none.
     """
 
     root: Path
@@ -60,6 +63,7 @@ class Config:
     nvcc: str = "13.0"
     labels: dict[str, str] = field(default_factory=dict)
     verbatim: tuple[str, ...] = ()
+    allowed_signers: str = ""
 
 
 def load(start: Path | None = None) -> Config:

@@ -17,8 +17,10 @@ from evidence import (
     recorder,
     selecting,
     shards,
+    signing,
     sinks,
     toolchain,
+    untrusted,
 )
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
@@ -54,6 +56,14 @@ if TYPE_CHECKING:
     help="GPUs to use side by side, one program on each at a time (default: the first).",
 )  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
+@click.option(
+    "--untrusted", "stranger", is_flag=True,
+    help="The sources are a stranger's: compile and run them in a sandbox. Needs --bundle.",
+)  # fmt: skip
+@click.option(
+    "--sign", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEY",
+    help="Sign the bundle with this SSH key.",
+)  # fmt: skip
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
@@ -69,6 +79,8 @@ def command(
     no_mutants: bool,
     use: str | None,
     wait: bool,
+    stranger: bool,
+    key: Path | None,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -83,8 +95,9 @@ def command(
             "--shard needs --bundle: what one shard stores would move the others' programs",
             fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
         )
-    found = project.load(start)
-    here, *beside = _machines(LocalGpu(), use)
+    _check_bundle(bundle, key, stranger=stranger)
+    found = untrusted.load(start) if stranger else project.load(start)
+    here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
     wanted = selecting.select(found, names, label, nvcc, everything=everything or force)
@@ -117,6 +130,7 @@ def command(
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
         click.echo(f"wrote {path}")
+    _sign(bundle if report.written else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
     for name, reasons in report.failed:
@@ -129,9 +143,25 @@ def command(
     return 0 if report.succeeded and not problems else 1
 
 
-def _machines(gpu: Gpu, use: str | None) -> list[machine.Machine]:
+def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Machine]:
     here = machine.probe(gpu)
+    here = untrusted.prepare(here) if stranger else here
     if use is None:
         return [here]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return gpus.machines(here, gpus.choose(gpu.every(), use, visible))
+
+
+def _check_bundle(bundle: Path | None, key: Path | None, *, stranger: bool) -> None:
+    if stranger and bundle is None:
+        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    if key is None:
+        return
+    if bundle is None:
+        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
+    signing.signature_of(b"", key)  # before hours of work, not after
+
+
+def _sign(bundle: Path | None, key: Path | None) -> None:
+    if bundle is not None and key is not None:
+        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
