@@ -26,7 +26,8 @@ def command(
 ) -> int:
     """Verify bundles recorded elsewhere and store their records.
 
-    A record is taken only if it was made from the sources of this tree.
+    A record is taken only if it was made from the sources of this tree. Bundles of
+    several shards and devices can be given in any order.
     """
     found = project.load(start)
     if allowed is None and found.config.allowed_signers:
@@ -50,5 +51,7 @@ def command(
     refused = ordered((*unsigned, *report.refused))
     for finding in refused:
         click.echo(finding.explain(), err=True)
-    click.echo(f"{len(report.filed)} taken, {len(refused)} refused")
+    missing = sum(finding.code == "missing-shard" for finding in refused)
+    more = f", {missing} {'shard' if missing == 1 else 'shards'} missing" if missing else ""
+    click.echo(f"{len(report.filed)} taken, {len(refused) - missing} refused{more}")
     return 1 if refused else 0

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from evidence import (
     document,
+    gpus,
     machine,
     project,
     readme,
     recorder,
+    selecting,
+    shards,
     signing,
+    sinks,
     toolchain,
     untrusted,
 )
 from evidence.device import LocalGpu
+from evidence.errors import EvidenceError
 from evidence.progress import reporter
 from evidence.trial import Request
+
+if TYPE_CHECKING:
+    from evidence.device import Gpu
 
 
 @click.command("record")
@@ -26,6 +36,10 @@ from evidence.trial import Request
 @click.option(
     "--bundle", type=click.Path(dir_okay=False, path_type=Path),
     help="Write one file for `evidence accept` instead of storing into the tree.",
+)  # fmt: skip
+@click.option(
+    "--shard", metavar="I/N",
+    help="Only the I-th of N parts that take about as long; with --bundle.",
 )  # fmt: skip
 @click.option(
     "--runs", type=click.IntRange(min=1), help="Process runs of each program (default: its plan's)."
@@ -45,12 +59,18 @@ from evidence.trial import Request
     "--sign", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEY",
     help="Sign the bundle with this SSH key.",
 )  # fmt: skip
+@click.option(
+    "--gpus", "use", metavar="all|0,1,…",
+    help="GPUs to use side by side, one program on each at a time (default: the first).",
+)  # fmt: skip
+@click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
     start: Path | None,
     names: tuple[str, ...],
     bundle: Path | None,
+    shard: str | None,
     runs: int | None,
     everything: bool,
     force: bool,
@@ -59,6 +79,8 @@ def command(
     no_mutants: bool,
     stranger: bool,
     key: Path | None,
+    use: str | None,
+    wait: bool,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -67,17 +89,24 @@ def command(
     """
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
-    _check_bundle(bundle, key, stranger=stranger)
+    chosen = None if shard is None else shards.read(shard)
+    _check_bundle(bundle, shard, key, stranger=stranger)
     found = untrusted.load(start) if stranger else project.load(start)
-    here = machine.probe(LocalGpu())
-    here = untrusted.prepare(here) if stranger else here
+    here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
-    programs = recorder.select(found, names, label, nvcc, everything=everything or force)
+    wanted = selecting.select(found, names, label, nvcc, everything=everything or force)
+    selection = selecting.narrow(found, wanted, label, chosen)
+    programs = selection.programs
     problems = () if names else found.problems
     for problem in problems:
         click.echo(problem.explain(), err=True)
-    if not programs:
+    if chosen is not None:
+        click.echo(
+            f"shard {chosen[0]}/{chosen[1]}: {len(programs)} of {len(wanted)} programs, "
+            f"about {selection.seconds:.0f} s"
+        )
+    elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
@@ -89,13 +118,14 @@ def command(
     report = recorder.record(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
-        reporter=reporter(), where=document.origin(found.root, commit), target=bundle,
-        restart=force,
+        reporter=reporter(), where=document.origin(found.root, commit),
+        sink=sinks.Bundle(bundle, selection.part) if bundle else None, beside=beside,
+        restart=force, wait=wait,
     )  # fmt: skip
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
         click.echo(f"wrote {path}")
-    _sign(bundle if report.recorded else None, key)
+    _sign(bundle if report.written else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
     for name, reasons in report.failed:
@@ -108,16 +138,32 @@ def command(
     return 0 if report.succeeded and not problems else 1
 
 
-def _check_bundle(bundle: Path | None, key: Path | None, *, stranger: bool) -> None:
+def _check_bundle(
+    bundle: Path | None, shard: str | None, key: Path | None, *, stranger: bool
+) -> None:
+    """Refuse what only makes sense of a bundle, where there is none to be."""
     if stranger and bundle is None:
         raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
-    if key is None:
-        return
-    if bundle is None:
+    if key is not None and bundle is None:
         raise click.UsageError("--sign signs a bundle: add --bundle FILE")
-    signing.signature_of(b"", key)  # before hours of work, not after
+    if shard is not None and bundle is None:
+        raise EvidenceError(
+            "--shard needs --bundle: what one shard stores would move the others' programs",
+            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
+        )
+    if key is not None:
+        signing.signature_of(b"", key)  # before hours of work, not after
 
 
 def _sign(bundle: Path | None, key: Path | None) -> None:
     if bundle is not None and key is not None:
         click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
+
+
+def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Machine]:
+    here = machine.probe(gpu)
+    here = untrusted.prepare(here) if stranger else here
+    if use is None:
+        return [here]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return gpus.machines(here, gpus.choose(gpu.every(), use, visible))
