@@ -17,6 +17,8 @@ from evidence import (
     accept,
     bundle,
     machine,
+    notebookrun,
+    notebooks,
     recorder,
     sandbox,
     sinks,
@@ -135,6 +137,23 @@ def test_an_interrupted_recording_is_not_continued_under_another_isolation(tree,
     boxed = replace(plain, sandbox=sandbox.Sandbox("0.8.0", {}, (), sandbox.Limits(), root=True))
     prints = {staging.fingerprint(program, "key", m, Request(), {}) for m in (plain, boxed)}
     assert len(prints) == 2
+
+
+@needs_sandbox
+@pytest.mark.skipif(bool(notebookrun.missing()), reason=notebookrun.missing())
+@pytest.mark.parametrize("forged", ["", "{", "[[[", "5"])
+def test_notebooks(tree, kit, here, tmp_path, forged):
+    cell = "import os\nprint(os.getuid())\n"
+    if forged:
+        # Its kernel's parent is what writes the account of the cells, and would do so later.
+        cell += f"open('.cells.json', 'w').write({forged!r})\nos.kill(os.getppid(), 9)\n"
+    tree.write("kernels/003-book/book.ipynb", notebooks.dump(json.loads(notebooks.made(cell))))
+    target = tmp_path / "out.zip"
+    report, _ = record(tree, kit, machine=here, target=target, request=Request(runs=1))
+    run = bundled(target)["runs"][0]
+    assert report.succeeded is not bool(forged)
+    if not forged:
+        assert (run["stdout"], run["problems"]) == (["65534"], [])
 
 
 # What a stranger put into the tree.

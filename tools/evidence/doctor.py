@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from evidence import notebookrun, notebooks, profiler, runner, sandbox, sanitizer, toolchain
+from evidence import (
+    notebookrun,
+    notebooks,
+    profiler,
+    runner,
+    sandbox,
+    sanitizer,
+    toolchain,
+)
 from evidence.build import find_ninja
 from evidence.errors import ToolchainError
 from evidence.model import Profile
@@ -228,7 +236,7 @@ def _notebooks(*, try_tools: bool) -> Row:
     if lacks:
         return Row(_NOTEBOOKS, "warning", lacks, notebookrun.INSTALL)
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in notebookrun.PACKAGES)
-    if not try_tools:
+    if not try_tools or not hasattr(os, "killpg"):  # programs are run on POSIX alone
         return Row(_NOTEBOOKS, "ok", f"{versions}; not tried")
     with tempfile.TemporaryDirectory(prefix=runner.folder_prefix()) as folder:
         path = Path(folder) / "one.ipynb"

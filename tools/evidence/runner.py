@@ -181,7 +181,8 @@ def run(todo: Task, box: Box | None = None) -> RunResult:
             how = box.launch(todo, work, environment)
         result = _run_in(todo, work, how, str(folder))
         for name, target in todo.keep.items():
-            if (work / name).is_file():
+            # A sandbox makes the file before the program does.
+            if (work / name).is_file() and (work / name).stat().st_size:
                 shutil.copyfile(work / name, target)
     except OSError as error:
         # A full disk is no program's own trouble.

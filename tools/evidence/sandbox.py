@@ -275,8 +275,9 @@ def _wake() -> None:
 
 
 def _readable(programs: Iterable[Path]) -> list[str]:
-    """Return the folders of Python, of the CUDA tools and of what the user added."""
-    folders = [Path(sys.prefix), Path(sys.base_prefix)]
+    """Return the folders of Python, of this tool, of the CUDA tools and of what the user added."""
+    # This folder holds what runs a notebook.
+    folders = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parent]
     both = [path for program in programs for path in (program, program.resolve())]
     folders += [path.parent.parent if path.parent.name == "bin" else path.parent for path in both]
     for name in ("LD_LIBRARY_PATH", "PYTHONPATH"):

@@ -52,11 +52,6 @@ if TYPE_CHECKING:
 @click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
 @click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
 @click.option(
-    "--gpus", "use", metavar="all|0,1,…",
-    help="GPUs to use side by side, one program on each at a time (default: the first).",
-)  # fmt: skip
-@click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
-@click.option(
     "--untrusted", "stranger", is_flag=True,
     help="The sources are a stranger's: compile and run them in a sandbox. Needs --bundle.",
 )  # fmt: skip
@@ -64,6 +59,11 @@ if TYPE_CHECKING:
     "--sign", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEY",
     help="Sign the bundle with this SSH key.",
 )  # fmt: skip
+@click.option(
+    "--gpus", "use", metavar="all|0,1,…",
+    help="GPUs to use side by side, one program on each at a time (default: the first).",
+)  # fmt: skip
+@click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
@@ -77,10 +77,10 @@ def command(
     no_sanitize: bool,
     no_profile: bool,
     no_mutants: bool,
-    use: str | None,
-    wait: bool,
     stranger: bool,
     key: Path | None,
+    use: str | None,
+    wait: bool,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -90,12 +90,7 @@ def command(
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
     chosen = None if shard is None else shards.read(shard)
-    if chosen is not None and bundle is None:
-        raise EvidenceError(
-            "--shard needs --bundle: what one shard stores would move the others' programs",
-            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
-        )
-    _check_bundle(bundle, key, stranger=stranger)
+    _check_bundle(bundle, shard, key, stranger=stranger)
     found = untrusted.load(start) if stranger else project.load(start)
     here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
@@ -143,6 +138,28 @@ def command(
     return 0 if report.succeeded and not problems else 1
 
 
+def _check_bundle(
+    bundle: Path | None, shard: str | None, key: Path | None, *, stranger: bool
+) -> None:
+    """Refuse what only makes sense of a bundle, where there is none to be."""
+    if stranger and bundle is None:
+        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    if key is not None and bundle is None:
+        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
+    if shard is not None and bundle is None:
+        raise EvidenceError(
+            "--shard needs --bundle: what one shard stores would move the others' programs",
+            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
+        )
+    if key is not None:
+        signing.signature_of(b"", key)  # before hours of work, not after
+
+
+def _sign(bundle: Path | None, key: Path | None) -> None:
+    if bundle is not None and key is not None:
+        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
+
+
 def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Machine]:
     here = machine.probe(gpu)
     here = untrusted.prepare(here) if stranger else here
@@ -150,18 +167,3 @@ def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Mach
         return [here]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return gpus.machines(here, gpus.choose(gpu.every(), use, visible))
-
-
-def _check_bundle(bundle: Path | None, key: Path | None, *, stranger: bool) -> None:
-    if stranger and bundle is None:
-        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
-    if key is None:
-        return
-    if bundle is None:
-        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
-    signing.signature_of(b"", key)  # before hours of work, not after
-
-
-def _sign(bundle: Path | None, key: Path | None) -> None:
-    if bundle is not None and key is not None:
-        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
