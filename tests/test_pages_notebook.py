@@ -12,7 +12,7 @@ from markdown.treeprocessors import Treeprocessor
 from conftest import Tree
 from evidence import check, notebooks, readme
 from evidence.errors import EvidenceError
-from evidence.pages import hosted, nbpage
+from evidence.pages import colours, hosted, nbpage
 from evidence.pages.extension import EvidenceExtension
 
 PAGE = """\
@@ -92,6 +92,14 @@ def test_it_shows_text_code_and_what_was_recorded(site: Tree):
     assert "NVIDIA H200 · driver 580.1 · Python 3.12.3 · jupyter execute walk.ipynb" in html
     assert "the first of 2 runs; what differs between them is dotted" in html
     assert 'data-runs="1.25\n1.35"' in html
+
+
+def test_a_kernels_source_is_coloured_as_cuda():
+    text = 'A = r"""\n__global__ void f() {}\n// why\n"""\nB = """\nno\n"""\nprint(A)'
+    rows = nbpage._coloured(text)
+    assert rows[1:3] == list(colours.lines("__global__ void f() {}\n// why", "cuda"))
+    assert rows[5:] == list(colours.lines(text, "python"))[5:]
+    assert [re.sub("<[^>]+>", "", row).replace("&quot;", '"') for row in rows] == text.split("\n")
 
 
 def test_nothing_of_the_converters_own_styles_and_scripts_is_left(site: Tree):
