@@ -228,7 +228,8 @@ def _notebooks(*, try_tools: bool) -> Row:
     if lacks:
         return Row(_NOTEBOOKS, "warning", lacks, notebookrun.INSTALL)
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in notebookrun.PACKAGES)
-    if not try_tools:
+    # A run is closed off with what only POSIX has.
+    if not try_tools or not hasattr(os, "killpg"):
         return Row(_NOTEBOOKS, "ok", f"{versions}; not tried")
     with tempfile.TemporaryDirectory(prefix=runner.folder_prefix()) as folder:
         path = Path(folder) / "one.ipynb"
