@@ -13,16 +13,15 @@ from evidence.pages import (
     banners,
     builds,
     charts,
-    claimlist,
     comparison,
-    coursemap,
     dated,
     devicetabs,
     drawings,
     explorer,
     ids,
+    ledger,
     listing,
-    overview,
+    overviews,
     predict,
     reading,
     render,
@@ -30,6 +29,7 @@ from evidence.pages import (
     watching,
     wholes,
 )
+from evidence.pages.ruled import Ledger, Ruling
 from evidence.pages.trace import Trace, watched
 
 if TYPE_CHECKING:
@@ -95,15 +95,25 @@ class Rendering:
     def claim_id(self, index: int) -> str:
         """Return the anchor of a claim: its number among the page's claims."""
         items = self.bound.page.scan.items[: index + 1]
-        anchor = ids.claim(sum(item.kind == "claim" for item in items))
-        self._host.announce([anchor])
-        return anchor
+        return self.announced(ids.claim(sum(item.kind == "claim" for item in items)))
 
     def claim(self, index: int) -> str:
         """Return the HTML of a claim's folded part."""
         found = self.item(index)
         if isinstance(found, shown.Claim):
             return render.claim_details(found, self._finished)
+        return _error(found)
+
+    def announced(self, anchor: str) -> str:
+        """Return an anchor, which the host now knows of."""
+        self._host.announce([anchor])
+        return anchor
+
+    def ruling(self, index: int) -> str:
+        """Return the HTML of what stands under a ruling's sentence."""
+        found = self.item(index)
+        if isinstance(found, Ruling):
+            return ledger.details(found, self._finished, self._home)
         return _error(found)
 
     def predict(self, index: int) -> str:
@@ -178,22 +188,13 @@ class Rendering:
                 found, self._side(found.old), self._side(found.new), self._finished
             )
         if isinstance(found, shown.Overview):
-            return self._overview(found)
+            return overviews.html(found, self._pages, self._place)
+        if isinstance(found, Ledger):
+            return ledger.summary(self.bound.shown)
         return _error(found)
 
     def _side(self, code: shown.Code) -> comparison.Side:
         return comparison.Side(code, self._library.text(code.program), self._full(code.program))
-
-    def _overview(self, found: shown.Overview) -> str:
-        if found.kind == "status":
-            return overview.status(self._library, self._place)
-        if found.kind == "claims":
-            return claimlist.claims(self._pages, self._place)
-        if found.kind == "map":
-            return coursemap.drawing(self._library.course, self._place)
-        if found.kind == "days":
-            return coursemap.titles(self._library.course, self._place)
-        return overview.devices(self._library, found.ceilings, self._place)
 
     def _place(self, page: str, anchor: str) -> str:
         """Return the address of an anchor on a page, or of the page."""
@@ -256,6 +257,13 @@ class Rendering:
             return False
         self._named.add(anchor)
         return True
+
+    def _home(self, program: Program) -> str | None:
+        """Return the link to where a program's output is shown, or else its source."""
+        home, source = self._library.home(program), self._library.source_home(program)
+        if home is not None:
+            return self._place(home, ids.output(program.name))
+        return None if source is None else self._place(source, ids.source(program))
 
     def _href(self, source: Source) -> str | None:
         program: Program = source.program

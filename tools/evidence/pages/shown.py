@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from evidence.pages.ruled import Ledger, Ruling
+
 if TYPE_CHECKING:
     from evidence.findings import Finding
     from evidence.model import Program
@@ -253,7 +255,10 @@ class Failed:
     message: str
 
 
-Shown = Code | Output | Number | Sourced | Claim | Overview | Plot | Diff | Predict | Failed
+Shown = (
+    Code | Output | Number | Sourced | Claim | Ruling | Ledger | Overview | Plot | Diff | Predict
+    | Failed
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
