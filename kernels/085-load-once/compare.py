@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
-# Day 82: capture and compile, and this module's comparison in one run. The
-# gated recurrence of day 84 at B=2, T=128, H=4, D=24, all in FP32:
+# Day 82: graph capture, and this module's comparison in one run. The gated
+# recurrence of day 84 at B=2, T=128, H=4, D=24, all in FP32:
 #
 #   loop       PyTorch's operations, five for each step
 #   founding   day 84's kernel, one thread per column
@@ -27,23 +27,16 @@
 # Python, by the host's clock. "replay" is a graph of one call, started again and
 # again.
 #
-# torch.compile is tried on the loop, with few steps and then with more, in a
-# process of its own that may not take longer than kLimit seconds, and on a
-# function that has the kernel in it.
-#
 # Written down before the run: loop 12 ms called and 1.25 ms captured, founding
 # 40 us, once 9, pairs 3, fla 60. Called from Python, once and pairs are as fast:
-# a call takes 20 us. Compiling takes 0.3 s for each step of the loop.
+# a call takes 20 us.
 #
 # Run: python3 compare.py
 
 from __future__ import annotations
 
 import ctypes
-import json
 import math
-import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -51,6 +44,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +55,6 @@ import torch
 BATCH, STEPS, HEADS, DIM = 2, 128, 4, 24
 SHAPE = (BATCH, STEPS, HEADS, DIM)
 RAGGED = (1, 131, 3, DIM)  # no multiple of a tile of steps, nor of a warp
-COMPILED = (1, 8, 16, 32)  # steps that torch.compile is given, in turn
-LIMIT = 240.0  # seconds that all of its work may take
 
 # --- Cases ------------------------------------------------------------------
 
@@ -455,52 +447,40 @@ def poisoned(run: Function, inputs: Inputs) -> torch.Tensor:
 
 
 def judge(
-    paths: list[Way], library: Library, kinds: tuple[str, ...], verdicts: Verdicts
-) -> dict[str, Captured]:
-    """Judge every path, called and captured; return the graphs of one call."""
-    print(f"\ngate B = {BATCH}, T = {STEPS}, H = {HEADS}, D = {DIM}: "
-          "worst error as a fraction of what is allowed")  # fmt: skip
-    print(f"  outputs   {math.prod(SHAPE)}   (each path, each row)\n")
-    names = [p.name for p in paths]
-    header = [*names, *(f"{name}, graph" for name in names), "all zeros"]
-    print("  gates    " + "".join(f"  {text:>15}" for text in header))
-    inputs = tensors_of(make_inputs(SHAPE, kinds[0]))
+    paths: list[Way], shape: tuple[int, ...], kinds: tuple[str, ...], library: Library,
+    verdicts: Verdicts,
+) -> dict[str, Captured]:  # fmt: skip
+    """Judge every path at one shape, called and captured; return the graphs of one call."""
+    inputs = tensors_of(make_inputs(shape, kinds[0]))
     graphs: dict[str, Captured] = {}
     for path in paths:
         for _ in range(WARMUPS):
             path.run(inputs)  # whatever is done once is done before the capture
-        graphs[path.name] = captured(library, lambda p=path: p.run(inputs), 1)
+        graphs[path.name] = captured(library, partial(path.run, inputs), 1)
+    rows: dict[tuple[str, str], list[float]] = {}
+    zeros = []
     for gates in kinds:
-        values = make_inputs(SHAPE, gates)
+        values = make_inputs(shape, gates)
         ref = reference_of(values)
         inputs.copy_from(values)
-        row = [
-            verdicts.fraction(f"{p.name}, gates {gates}", poisoned(p.run, inputs), ref)
-            for p in paths
-        ]
+        zeros.append(float((np.abs(ref.y) / ref.tolerance).max()))
         for path in paths:
             it = graphs[path.name]
             it.y.fill_(math.nan)
             it.graph.replay()
-            row.append(verdicts.fraction(f"{path.name} captured, gates {gates}", it.y, ref))
-        zeros = float((np.abs(ref.y) / ref.tolerance).max())
-        print(f"  {gates:9}" + "".join(f"  {part:15.4f}" for part in row) + f"  {zeros:15.0f}")
+            for how, y in (("called", poisoned(path.run, inputs)), ("captured", it.y)):
+                what = f"{path.name}, {how}, gates {gates}, {shape}"
+                rows.setdefault((how, path.name), []).append(verdicts.fraction(what, y, ref))
+    for how in ("called", "captured"):
+        print(f"\n{how} B = {shape[0]}, T = {shape[1]}, H = {shape[2]}, D = {shape[3]}: "
+              "worst error as a fraction of what is allowed")  # fmt: skip
+        print(f"  outputs   {math.prod(shape)}   (of each path, for each kind of gates)\n")
+        print("  path     " + "".join(f"  {gates:>9}" for gates in kinds))
+        for path in paths:
+            cells = "".join(f"  {part:9.4f}" for part in rows[how, path.name])
+            print(f"  {path.name:9}{cells}")
+        print("  all zeros" + "".join(f"  {part:9.0f}" for part in zeros))
     return graphs
-
-
-def judge_ragged(paths: list[Way], kinds: tuple[str, ...], verdicts: Verdicts) -> None:
-    """Judge every path at a size that divides by nothing."""
-    batch, steps, heads, dim = RAGGED
-    print(f"\ngate B = {batch}, T = {steps}, H = {heads}, D = {dim}: "
-          "worst error as a fraction of what is allowed")  # fmt: skip
-    print("  gates    " + "".join(f"  {p.name:>15}" for p in paths))
-    for gates in kinds:
-        values = make_inputs(RAGGED, gates)
-        ref = reference_of(values)
-        inputs = tensors_of(values)
-        what = f"T = {steps}, gates {gates}"
-        row = [verdicts.fraction(f"{p.name}, {what}", poisoned(p.run, inputs), ref) for p in paths]
-        print(f"  {gates:9}" + "".join(f"  {part:15.4f}" for part in row))
 
 
 # --- Timer ------------------------------------------------------------------
@@ -550,9 +530,9 @@ def print_times(
     paths: list[Way], library: Library, inputs: Inputs, graphs: dict[str, Captured]
 ) -> None:
     """Print the time of every path on the device."""
-    every = {p.name: slopes_of(library, lambda p=p: p.run(inputs), p.lengths) for p in paths}
+    every = {p.name: slopes_of(library, partial(p.run, inputs), p.lengths) for p in paths}
     nodes = {
-        p.name: slopes_of(library, lambda p=p: library.launch_empty(p.kernel), (40, 240))
+        p.name: slopes_of(library, partial(library.launch_empty, p.kernel), (40, 240))
         for p in paths
         if p.kernel is not None
     }
@@ -610,116 +590,6 @@ def print_host_times(title: str, rows: list[tuple[str, Callable[[], object], int
         print(f"  {name:8}" + "".join(f"  {each:14.2f}" for each in times))
 
 
-# --- torch.compile ----------------------------------------------------------
-
-
-def layer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Call our kernel between operations of PyTorch."""
-    gate = torch.sigmoid(x) * 0.5 + 0.5
-    return torch.tanh(torch.ops.measured.pairs(q, k, v, gate)) * 2.0
-
-
-@dataclass(frozen=True)
-class Compilation:
-    """What torch.compile made of a function."""
-
-    seconds: float
-    graphs: int
-    breaks: int
-    kernels: int
-    worst: float
-    us: float
-
-
-def compile_one(
-    function: Callable[..., torch.Tensor], given: Inputs, want: torch.Tensor | Reference,
-    library: Library, lengths: tuple[int, int],
-) -> Compilation:  # fmt: skip
-    """Compile a function, judge it and time it."""
-    counters = torch._dynamo.utils.counters  # noqa: SLF001
-    metrics = torch._inductor.metrics  # noqa: SLF001
-    torch._dynamo.reset()  # noqa: SLF001
-    counters.clear()
-    metrics.reset()
-    arguments = (given.q, given.k, given.v, given.gate)
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    compiled = torch.compile(function, dynamic=False)
-    got = compiled(*arguments)
-    torch.cuda.synchronize()
-    seconds = time.perf_counter() - start
-    kernels = metrics.generated_kernel_count
-    verdicts = Verdicts()
-    if isinstance(want, Reference):
-        worst = verdicts.fraction("compiled", got, want)
-    else:
-        worst = float((got - want).abs().max() / 1e-6)
-    slopes = slopes_of(library, lambda: compiled(*arguments), lengths)
-    take_turns([slopes])
-    return Compilation(
-        seconds, counters["stats"]["unique_graphs"], sum(counters["graph_break"].values()),
-        kernels, worst, statistics.median(slopes.samples),
-    )  # fmt: skip
-
-
-def compile_all(path: str, steps: list[int]) -> None:
-    """Compile in this process, and print a line of JSON for each."""
-    library = Library(Path(path))
-    register(library)
-    import torch._dynamo.utils
-    import torch._inductor.metrics
-
-    with torch.cuda.stream(torch.cuda.Stream()):
-        for count in steps:
-            values = make_inputs((BATCH, count, HEADS, DIM), "near one")
-            given, ref = tensors_of(values), reference_of(values)
-            made = compile_one(loop, given, ref, library, (2, 12))
-            print(json.dumps([str(count), vars(made)]), flush=True)
-        given = tensors_of(make_inputs(SHAPE, "sigmoid"))
-        want = layer(given.q, given.k, given.v, given.gate)
-        made = compile_one(layer, given, want, library, (40, 240))
-        print(json.dumps(["layer", vars(made)]), flush=True)
-
-
-def print_compiled(library: Path, verdicts: Verdicts) -> None:
-    """Compile in a process that is ended when its time is up; print what came of it."""
-    words = [sys.executable, __file__, "--compile", str(library)]
-    words += [str(count) for count in COMPILED]
-    folder = library.parent
-    # Nothing may come from an earlier run's cache, or this would time a look-up.
-    fresh = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
-             "TRITON_CACHE_DIR": str(folder / "triton"),
-             "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}  # fmt: skip
-    child = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=os.environ | fresh, start_new_session=True,
-    )  # fmt: skip
-    late = ""
-    try:
-        out, err = child.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        out, err = child.communicate()
-        late = f"torch.compile was not done after {LIMIT:.0f} s"
-    rows = [json.loads(line) for line in out.splitlines() if line.startswith("[")]
-    print("\ncompile: torch.compile of the loop for a few steps, and of a function around pairs")
-    print(f"  {'steps':8}  {'graphs':>6}  {'breaks':>6}  {'kernels':>7}  "
-          f"{'compiling (s)':>13}  {'time (us)':>10}  {'gate frac':>10}")  # fmt: skip
-    for name, made in rows:
-        it = Compilation(**made)
-        print(f"  {name:8}  {it.graphs:6}  {it.breaks:6}  {it.kernels:7}  "
-              f"{it.seconds:13.2f}  {it.us:10.3f}  {it.worst:10.4f}")  # fmt: skip
-        verdicts.passed += 1 if it.worst <= 1.0 else 0
-        if not it.worst <= 1.0 and not verdicts.failure:
-            verdicts.failure = f"compiled {name}: {it.worst:.4f} of what is allowed"
-    if late or child.returncode != 0 or len(rows) != len(COMPILED) + 1:
-        verdicts.failure = (
-            verdicts.failure
-            or late
-            or (f"torch.compile ended with {child.returncode}: {err.strip()[-2000:]}")
-        )
-
-
 # --- Main -------------------------------------------------------------------
 
 
@@ -737,29 +607,25 @@ def compare(folder: Path, *, quick: bool) -> Verdicts:
     print(f"  multiprocessors   {device.multi_processor_count}")
     paths = paths_of(fla)
     verdicts = Verdicts()
-    graphs = judge(paths, library, GATES[:2] if quick else GATES, verdicts)
-    judge_ragged(paths, GATES[:2], verdicts)
+    judge(paths, RAGGED, GATES[:2], library, verdicts)
+    graphs = judge(paths, SHAPE, GATES[:2] if quick else GATES, library, verdicts)
     if quick or verdicts.failure:
         return verdicts
     inputs = tensors_of(make_inputs(SHAPE, GATES[0]))
     print_times(paths, library, inputs, graphs)
     print_host_times(
         "call: from Python, by the host's clock",
-        [(p.name, lambda p=p: p.run(inputs), p.calls) for p in paths],
+        [(p.name, partial(p.run, inputs), p.calls) for p in paths],
     )
     print_host_times(
         "replay: a graph of one call, by the host's clock",
         [(p.name, graphs[p.name].graph.replay, max(p.calls, 20)) for p in paths],
     )
-    print_compiled(folder / "kernels.so", verdicts)
     return verdicts
 
 
 def main(arguments: list[str]) -> int:
-    """Run the comparison, or, as the comparison's child, the compiler."""
-    if arguments[:1] == ["--compile"]:
-        compile_all(arguments[1], [int(text) for text in arguments[2:]])
-        return 0
+    """Run the comparison."""
     if arguments not in ([], ["--quick"]):
         print("usage: compare.py [--quick]\n  --quick  every path judged, nothing timed",
               file=sys.stderr)  # fmt: skip

@@ -317,16 +317,16 @@ def reference(inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
     return y, allowed
 
 
-def fractions(got: Tensor, inputs: list[Tensor]) -> Tensor:
+def fractions(got: Tensor, judge: tuple[Tensor, Tensor]) -> Tensor:
     """Return each error as a fraction of what is allowed; not finite is infinitely wrong."""
-    want, allowed = reference(inputs)
+    want, allowed = judge
     got = got.detach().double().cpu()
     return torch.where(got.isfinite(), (got - want).abs() / allowed, torch.inf)
 
 
-def wrong_of(got: Tensor, inputs: list[Tensor]) -> int:
+def wrong_of(got: Tensor, judge: tuple[Tensor, Tensor]) -> int:
     """Count the outputs that the gate does not accept."""
-    return int((~(fractions(got, inputs) <= 1.0)).sum())
+    return int((~(fractions(got, judge) <= 1.0)).sum())
 
 
 def gpu_line() -> str:
@@ -366,11 +366,12 @@ def judge_layouts() -> int:
         )
         print("  layout       outputs  sigmoid  near one  all zeros  other bits")
         cases = [make(shape), make(shape, 4.0)]
+        judges = [reference(inputs) for inputs in cases]
         plain = [recurrence(*[it.cuda() for it in inputs]) for inputs in cases]
-        zeros = float(fractions(torch.zeros(shape), cases[0]).max())
+        zeros = float(fractions(torch.zeros(shape), judges[0]).max())
         for name, lay in layouts(shape).items():
             got = [recurrence(*[lay(it.cuda()) for it in inputs]) for inputs in cases]
-            worst = [float(fractions(*pair).max()) for pair in zip(got, cases, strict=True)]
+            worst = [float(fractions(*pair).max()) for pair in zip(got, judges, strict=True)]
             other = sum(int((a != b).sum()) for a, b in zip(got, plain, strict=True))
             outputs = got[0].numel()
             print(
@@ -384,6 +385,7 @@ def judge_layouts() -> int:
 def judge_streams() -> int:
     """Judge the operator on a stream whose inputs come late, and in a graph."""
     inputs = [it.cuda() for it in make(SHAPE)]
+    judge = reference(inputs)
     late = [torch.zeros_like(it) for it in inputs]
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -392,7 +394,7 @@ def judge_streams() -> int:
             empty.copy_(full)
         y = recurrence(*late)
     torch.cuda.synchronize()
-    streamed = wrong_of(y, inputs)
+    streamed = wrong_of(y, judge)
 
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -400,7 +402,7 @@ def judge_streams() -> int:
     y.fill_(UNWRITTEN)
     graph.replay()
     torch.cuda.synchronize()
-    replayed = wrong_of(y, inputs)
+    replayed = wrong_of(y, judge)
     none = recurrence(*[it[:, :0] for it in inputs])
     print("\nstreams: outputs that the gate does not accept")
     print(f"  inputs come late   {streamed}   (on a stream of the caller's)")
