@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import markdown
 import pytest
+from mkdocs.commands import build as build_command
+from mkdocs.config import load_config
 
-from conftest import CUDA, PYPROJECT
+import browsing
+from conftest import CUDA, PYPROJECT, Tree
 from evidence import check, readme
 from evidence.errors import EvidenceError
 from evidence.pages.extension import EvidenceExtension
 
 if TYPE_CHECKING:
-    from conftest import Tree
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
 
 RUNS = [
     ["case n = 256", f"  time    {time:.2f} ms", "  other   3.00 ms"] for time in (1.00, 1.10, 1.30)
@@ -72,6 +77,11 @@ NAME = "docs/reference/ledger.md"
 
 @pytest.fixture
 def site(tree: Tree) -> Tree:
+    fill(tree)
+    return tree
+
+
+def fill(tree: Tree) -> None:
     tree.write("pyproject.toml", PYPROJECT.replace('sources = ""', 'sources = "sources"'))
     tree.program()
     tree.write("kernels/001-add/wrong.cu", CUDA.format(stem="wrong"))
@@ -85,7 +95,6 @@ def site(tree: Tree) -> Tree:
                "/// code | wrong.cu:greeting\n///\n\n/// output | 001-add/add\n///\n")  # fmt: skip
     tree.write(NAME, PAGE)
     readme.write_all(tree.load())
-    return tree
 
 
 def convert(tree: Tree, text: str, name: str = NAME, **options: Any) -> str:
@@ -115,10 +124,10 @@ def test_a_ruling_shows_claim_verdict_and_what_decides_it(site: Tree) -> None:
         r'<div class="ev-ruling ev-is-false" id="ruling~1">.*?</details>', html, re.DOTALL
     )
     assert '<a class="ev-no" href="#ruling~1" aria-label="Claim 1">1</a>' in ruling
-    assert "<q>It takes 9 ms, <code>time</code> says.</q>" in ruling
+    assert "</a> It takes 9 ms, <code>time</code> says.</p>" in ruling
     assert '<b>false</b> <span class="ev-kind">measurement</span>' in ruling
     assert '<a class="ev-value" href="../index.md#ev~001-add~add~case-n-256~time"' in ruling
-    assert '<span class="ev-mark">holds</span> on h200' in ruling
+    assert 'the verdict <span class="ev-mark">holds</span> on h200' in ruling
     assert "<code>time &lt; other</code> with a margin of 5 %" in ruling
     assert 'href="../index.md#ev~001-add~add~case-n-256~time">case-n-256/time</a>' in ruling
 
@@ -311,3 +320,53 @@ def test_numbers_in_a_claim_are_the_claims_own(site: Tree) -> None:
 
 def test_a_page_without_a_ledger_may_rule_on_any_claim(site: Tree) -> None:
     assert failing(site, PAGE.replace(LEDGER, "").replace("ruling | 4", "ruling | 77")) == []
+
+
+# In a browser.
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with browsing.launched() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    tree = Tree(tmp_path_factory.mktemp("ledger"))
+    fill(tree)
+    tree.write("mkdocs.yml", browsing.look(tree.root))
+    build_command.build(load_config(str(tree.root / "mkdocs.yml")))
+    with browsing.served(tree.root / "site") as found:
+        yield f"{found}reference/ledger/"
+
+
+def shown(page: Page) -> list[str]:
+    return [number.inner_text() for number in page.locator(".ev-no").all() if number.is_visible()]
+
+
+@pytest.mark.browser
+def test_verdicts_are_chosen_without_a_script(browser: Browser, address: str) -> None:
+    with browsing.opened(browser, address, java_script_enabled=False) as page:
+        assert shown(page) == ["1", "2", "3", "4"]
+        page.locator("label.ev-is-false").click()
+        assert shown(page) == ["1", "2"]
+        page.locator("label.ev-is-roughly").click()
+        assert shown(page) == ["3"]
+        page.locator("a.ev-ruled", has_text="4").click()
+        assert shown(page) == ["3", "4"]  # where a link leads is there whatever was chosen
+        page.locator("label.ev-is-all").click()
+        assert shown(page) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", browsing.WIDTHS)
+@pytest.mark.parametrize("scheme", browsing.SCHEMES)
+def test_a_ledger_can_be_read_by_everyone(
+    browser: Browser, address: str, width: int, scheme: str
+) -> None:
+    size = {"width": width, "height": 800}
+    with browsing.opened(browser, address, viewport=size, color_scheme=scheme) as page:
+        page.locator("details.ev-why > summary").first.click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert browsing.violations(page) == []

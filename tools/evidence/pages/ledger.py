@@ -23,6 +23,7 @@ WORDS = {"roughly": "roughly true", "undecided": "not decided here"}
 """Verdicts that readers see otherwise than they are written."""
 
 _SIGNS = {"true": "✓", "roughly": "≈", "false": "✗", "undefined": "?", "undecided": "…"}
+_FOLD = "the verdict "
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -71,7 +72,7 @@ def head(ruling: Ruling) -> str:
     words = _CODE.sub(r"<code>\1</code>", escape(ruling.words))
     return (
         f'<p class="ev-charge"><a class="ev-no" href="#{anchor}" '
-        f'aria-label="Claim {ruling.number}">{ruling.number}</a> <q>{words}</q></p>'
+        f'aria-label="Claim {ruling.number}">{ruling.number}</a> {words}</p>'
         f'<p class="ev-verdict"><b>{_words(ruling)}</b> '
         f'<span class="ev-kind">{escape(ruling.kind)}</span></p>'
     )
@@ -87,7 +88,7 @@ def details(ruling: Ruling, href: Href, place: Place) -> str:
     """
     links = [_link(program.name, place(program)) for program in ruling.programs]
     by = f'<p class="ev-by">Decided by {", ".join(links)}.</p>' if links else ""
-    return by + (render.claim_details(ruling.claim, href) if ruling.claim is not None else "")
+    return by + (render.claim_details(ruling.claim, href, _FOLD) if ruling.claim else "")
 
 
 def said(ruling: Ruling) -> str:
