@@ -138,6 +138,9 @@ class Gpu:
     def query(self) -> Device:
         return self.device
 
+    def every(self) -> list[Device]:
+        return [self.device]
+
 
 @dataclass(frozen=True)
 class Toolkit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import fake_cuda
-from evidence import machine, recorder, store
+from evidence import machine, recorder, selecting, sinks, store
 from evidence.document import Origin
 from evidence.trial import Request
 
@@ -35,11 +35,14 @@ class Heard:
 def record(tree, kit, *names: str, request: Request | None = None, **options):
     """Record programs of a tree; return the report and what was said."""
     project = tree.load()
-    here = machine.probe(fake_cuda.Gpu(), kit.environ)
+    here = machine.probe(options.pop("gpu", fake_cuda.Gpu()), kit.environ)
     nvcc = here.nvcc.version if here.nvcc else ""
     everything = options.pop("everything", False)
-    programs = recorder.select(project, names, "h200", nvcc, everything=everything)
+    programs = selecting.select(project, names, "h200", nvcc, everything=everything)
     heard = Heard()
+    target, part = options.pop("target", None), options.pop("part", None)
+    if target is not None:
+        options["sink"] = sinks.Bundle(target, part)
     report = recorder.record(
         project, programs, options.pop("machine", here), request or Request(),
         reporter=heard, where=ORIGIN, **options,

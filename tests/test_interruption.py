@@ -18,7 +18,7 @@ import pytest
 
 import evidence
 import fake_cuda
-from evidence import processes, recorder, runner, store
+from evidence import processes, runner, sinks, store
 from evidence.trial import Request
 from recording import path_of, record, stored
 
@@ -96,7 +96,7 @@ class Victim:
             for left in path_of(self.tree, folder, "p").parent.glob(".*"):
                 left.unlink()
         subprocess.run(
-            ["rm", "-rf", self.tree.root / recorder.STAGING, recorder.partial_of(self.target)],
+            ["rm", "-rf", self.tree.root / sinks.STAGING, sinks.partial_of(self.target)],
             check=True,
         )
 
@@ -167,7 +167,7 @@ def test_a_rerun_after_a_kill_does_not_do_again_what_was_done(victim, tree, kit)
     limits = iter(range(total - 2, 0, -2))
     while True:
         victim.run("record", next(limits))
-        staged = list((tree.root / recorder.STAGING).glob("*.json"))
+        staged = list((tree.root / sinks.STAGING).glob("*.json"))
         if victim.words() == ["new", "old"] and len(staged) == 1:
             break
         victim.reset()

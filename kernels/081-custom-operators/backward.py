@@ -115,7 +115,10 @@ __global__ void backward(const Real *dy, const Real *q, const Real *k,
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
         blockIdx.x / heads * steps * row + blockIdx.x % heads * kD + j;
-    // snippet: keep
+"""
+
+# snippet: keep
+SOURCE += r"""
     Real *kept = states + static_cast<size_t>(blockIdx.x) * steps * kD * kD + j;
     Real state[kD] = {};
     for (int t = 0; t < steps; ++t) {
@@ -134,8 +137,11 @@ __global__ void backward(const Real *dy, const Real *q, const Real *k,
         }
         dq[at] = sum;
     }
-    // end snippet
-    // snippet: reverse
+"""
+# end snippet
+
+# snippet: reverse
+SOURCE += r"""
     Real adjoint[kD] = {};
     Real later = 0;  // the gate of the step behind
     for (int t = steps - 1; t >= 0; --t) {
@@ -161,7 +167,10 @@ __global__ void backward(const Real *dy, const Real *q, const Real *k,
         }
         dk[at] = sum;
     }
-    // end snippet
+"""
+# end snippet
+
+SOURCE += r"""
 }
 
 template <typename Real, int kD>
@@ -299,7 +308,6 @@ def register_plain(library: ctypes.CDLL) -> Callable[..., torch.Tensor]:
     return plain
 
 
-# snippet: loop
 def loop(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
     """Compute the recurrence by PyTorch's operations; autograd knows them all."""
     batch, steps, heads, dim = q.shape
@@ -310,9 +318,6 @@ def loop(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, gate: torch.Tensor) 
         state = state * gate[:, t].unsqueeze(-2) + added
         rows.append((q[:, t].unsqueeze(-1) * state).sum(-2))
     return torch.stack(rows, 1)
-
-
-# end snippet
 
 
 # --- Judging ----------------------------------------------------------------

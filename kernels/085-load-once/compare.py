@@ -178,7 +178,6 @@ class Library:
         if error != 0:
             raise CompareError(f"{what}: {self.dll.errorText(error).decode()}")
 
-    # snippet: launch
     def launch(
         self, kernel: int, q: torch.Tensor, k: torch.Tensor,
         v: torch.Tensor, gate: torch.Tensor,
@@ -198,8 +197,6 @@ class Library:
         )  # fmt: skip
         self.check(error, KERNELS[kernel])
         return y
-
-    # end snippet
 
     def launch_empty(self, kernel: int) -> None:
         """Launch a kernel without a body as that kernel is."""
@@ -286,7 +283,6 @@ def fla_function() -> Function:
 
 def register(library: Library) -> None:
     """Make an operator of PyTorch of each kernel."""
-    # snippet: operator
     schema = "(Tensor q, Tensor k, Tensor v, Tensor gate) -> Tensor"
     for number, name in enumerate(KERNELS):
 
@@ -297,7 +293,6 @@ def register(library: Library) -> None:
             f"measured::{name}", run, mutates_args=(), schema=schema, device_types="cuda"
         )
         op.register_fake(lambda q, k, v, gate: torch.empty_like(q))  # noqa: ARG005
-    # end snippet
 
 
 def paths_of(fla: Function) -> list[Way]:

@@ -11,6 +11,7 @@
 //   warp only   __syncwarp in place of both barriers, where D <= 32
 //   direct      k and q straight from memory, and no barrier
 //   float4      D / 4 threads bring k, D / 4 others q, 16 bytes each
+//   one float4  the same with one load for both kinds of threads
 //   four sums   each sum over i in four parts, added up at the end
 //   squared     D x D threads with one number of the state each; the products
 //               are exchanged through shared memory
@@ -31,7 +32,8 @@
 //
 // Written down before the run, microseconds at B=2, T=128, H=4, D=24: founding
 // 35, guarded 35, warp only 32, direct 27, float4 35, four sums 30, squared 60,
-// warps 30, single 27, one block 40.
+// warps 30, single 27, one block 40. When float4 took 80, one float4 was added,
+// predicted at 35.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o designs designs.cu
 // Run: ./designs
@@ -272,12 +274,14 @@ __global__ void byFloat4(const float *__restrict__ q,
     size_t at = headAt(blockIdx.x, steps, heads, kD);
     float state[kD] = {};
     for (int t = 0; t < steps; ++t, at += row) {
+        // snippet: float4
         if (j < kD / 4) {
             tileK[j] = reinterpret_cast<const float4 *>(k + at)[j];
         } else if (j < kD / 2) {
             tileQ[j - kD / 4] =
                 reinterpret_cast<const float4 *>(q + at)[j - kD / 4];
         }
+        // end snippet
         __syncthreads();  // the step's k and q are there
         const float g = gate[at + j];
         const float value = v[at + j];
@@ -286,6 +290,44 @@ __global__ void byFloat4(const float *__restrict__ q,
         for (int i = 0; i < kD; ++i) {
             const float ki = (&tileK[0].x)[i];
             const float qi = (&tileQ[0].x)[i];
+            state[i] = fmaf(g, state[i], ki * value);
+            sum = fmaf(qi, state[i], sum);
+        }
+        y[at + j] = sum;
+        __syncthreads();  // nobody reads them any more
+    }
+}
+
+// As byFloat4; which of the two a thread brings is an address, not a branch.
+// Memory: as byFloat4, k and q in one request.
+// Launch assumption: as founding; inputs are aligned to 16 bytes.
+template <int kD>
+__global__ void oneFloat4(const float *__restrict__ q,
+                          const float *__restrict__ k,
+                          const float *__restrict__ v,
+                          const float *__restrict__ gate,
+                          float *__restrict__ y, int steps, int heads)
+{
+    __shared__ float4 tile[kD / 2];  // k, then q
+    const int j = static_cast<int>(threadIdx.x);
+    const size_t row = static_cast<size_t>(heads) * kD;
+    size_t at = headAt(blockIdx.x, steps, heads, kD);
+    const float *from = j < kD / 4 ? k : q;
+    float state[kD] = {};
+    for (int t = 0; t < steps; ++t, at += row) {
+        // snippet: one-float4
+        if (j < kD / 2) {
+            tile[j] = reinterpret_cast<const float4 *>(from + at)[j % (kD / 4)];
+        }
+        // end snippet
+        __syncthreads();  // the step's k and q are there
+        const float g = gate[at + j];
+        const float value = v[at + j];
+        float sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < kD; ++i) {
+            const float ki = (&tile[0].x)[i];
+            const float qi = (&tile[kD / 4].x)[i];
             state[i] = fmaf(g, state[i], ki * value);
             sum = fmaf(qi, state[i], sum);
         }
@@ -315,7 +357,6 @@ __global__ void fourSums(const float *__restrict__ q,
         __syncthreads();  // the step's k and q are there
         const float g = gate[at];
         const float value = v[at];
-        // snippet: four-sums
         float sum[kParts] = {};
 #pragma unroll
         for (int i = 0; i < kD; ++i) {
@@ -323,7 +364,6 @@ __global__ void fourSums(const float *__restrict__ q,
             sum[i % kParts] = fmaf(tileQ[i], state[i], sum[i % kParts]);
         }
         y[at] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        // end snippet
         __syncthreads();  // nobody reads them any more
     }
 }
@@ -345,7 +385,6 @@ __global__ void squared(const float *__restrict__ q,
     const size_t row = static_cast<size_t>(heads) * kD;
     size_t at = headAt(blockIdx.x, steps, heads, kD);
     float state = 0.0f;
-    // snippet: squared
     for (int t = 0; t < steps; ++t, at += row) {
         state = fmaf(gate[at + j], state, k[at + i] * v[at + j]);
         product[i][j] = q[at + i] * state;
@@ -360,7 +399,6 @@ __global__ void squared(const float *__restrict__ q,
         }
         __syncthreads();  // squared: nobody reads them any more
     }
-    // end snippet
 }
 
 // Warp j has column j, lane i its row i.
@@ -379,7 +417,6 @@ __global__ void warps(const float *__restrict__ q,
     const size_t row = static_cast<size_t>(heads) * kD;
     size_t at = headAt(blockIdx.x, steps, heads, kD);
     float state = 0.0f;
-    // snippet: warps
     for (int t = 0; t < steps; ++t, at += row) {
         const float ki = i < kD ? k[at + i] : 0.0f;
         const float qi = i < kD ? q[at + i] : 0.0f;
@@ -393,7 +430,6 @@ __global__ void warps(const float *__restrict__ q,
             y[at + j] = sum;
         }
     }
-    // end snippet
 }
 
 // As direct; block (j, head) is one thread, with column j.
@@ -469,6 +505,7 @@ enum Path {
     kPathWarpOnly,
     kPathDirect,
     kPathFloat4,
+    kPathOneFloat4,
     kPathFourSums,
     kPathSquared,
     kPathWarps,
@@ -505,6 +542,7 @@ static PathInfo infoOf(int path, int states)
         {"warp only", ofWarp, states, kD},
         {"direct", direct<kD>, states, kD},
         {"float4", byFloat4<kD>, states, kD},
+        {"one float4", oneFloat4<kD>, states, kD},
         {"four sums", fourSums<kD>, states, kD},
         {"squared", ofSquare, states, kD * kD},
         {"warps", ofWarps, states, kD * kWarp},

@@ -132,7 +132,6 @@ __global__ void registers(const float *__restrict__ q,
     const int j = static_cast<int>(threadIdx.x);
     const size_t row = static_cast<size_t>(heads) * kD;
     size_t at = firstOf(steps, heads, kD);
-    // snippet: registers
     float state[kD] = {};
     for (int t = 0; t < steps; ++t, at += row) {
         tileK[j] = k[at];
@@ -149,7 +148,6 @@ __global__ void registers(const float *__restrict__ q,
         y[at] = sum;
         __syncthreads();  // nobody reads them any more
     }
-    // end snippet
 }
 
 // The same, without the pragma. It is also compiled for larger kD, to see up

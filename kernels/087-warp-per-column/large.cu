@@ -15,7 +15,17 @@
 //   8 x 2       eight rows of two columns: eight threads share a column
 //   8 x 4       eight rows of four columns
 //   16 x 1      sixteen rows of one column
+//   two steps   16 x 2, with two steps in one: five operations in place of six
 //   no overlap  16 x 2, with one chunk of room: load, wait, compute
+//
+// Two steps in one: with S the state before both,
+//
+//   y[1] = gate[1] * (q[1] . S) + (q[1] . k[1]) * v[1]
+//   y[2] = gate[2] * (gate[1] * (q[2] . S) + (q[2] . k[1]) * v[1])
+//          + (q[2] . k[2]) * v[2]
+//   state = gate[1] gate[2] * S + k[1] * (gate[2] v[1]) + k[2] * v[2]
+//
+// where the products of rows, q . k, are the same for all columns.
 //
 // Two probes take 16 x 2 apart. Each is judged on what it computes:
 //
@@ -35,7 +45,8 @@
 // Written down before the run, milliseconds at the large shape: bytes alone
 // need 0.157 at the rate of a copy, three operations for each number of a state
 // and step 0.195 at the rate of multiply-adds. founding 2.2, 16 x 2 0.29, 8 x 2
-// 0.30, 8 x 4 0.30, 16 x 1 0.31, no overlap 0.40, moves 0.18, computes 0.27.
+// 0.30, 8 x 4 0.30, 16 x 1 0.31, two steps 0.26, no overlap 0.40, moves 0.18,
+// computes 0.27.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o large large.cu
 // Run: ./large
@@ -291,6 +302,121 @@ __device__ inline void computeChunk(const Chunk &chunk,
     // end snippet
 }
 
+// q . k of two neighbouring steps: of their q and k number 1 and 2, x is 1 . 1,
+// y 1 . 2 (which nobody needs), z 2 . 1, w 2 . 2.
+// Memory: four lanes read a row of each, 16 bytes at a time.
+// Launch assumption: 128 threads, four for each of a chunk's products.
+__device__ inline void rowProducts(const Chunk &chunk,
+                                   float4 (&products)[kChunk / 2])
+{
+    static_assert(kChunk / 2 * 4 * 4 == 128, "four threads for each product");
+    // snippet: row-products
+    const int tid = static_cast<int>(threadIdx.x);
+    const int pair = tid / 16;
+    const int which = tid / 4 % 4;
+    float sum = 0.0f;
+#pragma unroll
+    for (int n = tid % 4; n < kVectors; n += 4) {
+        const float4 a = chunk.q[2 * pair + which / 2][n];
+        const float4 b = chunk.k[2 * pair + which % 2][n];
+        sum = fmaf(a.x, b.x, fmaf(a.y, b.y, sum));
+        sum = fmaf(a.z, b.z, fmaf(a.w, b.w, sum));
+    }
+    sum += __shfl_xor_sync(kFullWarp, sum, 1);
+    sum += __shfl_xor_sync(kFullWarp, sum, 2);
+    if (tid % 4 == 0) {
+        (&products[pair].x)[which] = sum;
+    }
+    // end snippet
+}
+
+// All steps of a chunk, two in one: what the state before both gives to their
+// sums, and the state behind both.
+// Memory: as stepsOf.
+template <int kRows, int kCols>
+__device__ inline void computePairs(const Chunk &chunk,
+                                    const float4 (&products)[kChunk / 2],
+                                    float (&state)[kRows][kCols],
+                                    float *__restrict__ y, size_t start,
+                                    size_t row, int first, int steps)
+{
+    constexpr int kParts = kD / kRows;
+    static_assert(kTogether / kParts == 2, "a lane gets the sums of a pair");
+    const int part = static_cast<int>(threadIdx.x) % kParts;
+    const int column = static_cast<int>(threadIdx.x) / kParts * kCols;
+#pragma unroll 1
+    for (int from = 0; from < kChunk; from += kTogether) {
+        float sum[kTogether * kCols];
+        // snippet: two-steps
+#pragma unroll
+        for (int u = 0; u < kTogether; u += 2) {
+            const int s = from + u;
+            float *first1 = sum + u * kCols;
+            float *first2 = first1 + kCols;
+            float both[kCols];
+            float old[kCols];
+            float value[kCols];
+#pragma unroll
+            for (int c = 0; c < kCols; ++c) {
+                const float g = (&chunk.gate[s + 1][0].x)[column + c];
+                both[c] = g * (&chunk.gate[s][0].x)[column + c];
+                old[c] = g * (&chunk.v[s][0].x)[column + c];
+                value[c] = (&chunk.v[s + 1][0].x)[column + c];
+                first1[c] = 0.0f;
+                first2[c] = 0.0f;
+            }
+#pragma unroll
+            for (int n = 0; n < kRows / 4; ++n) {
+                const int at = n * kParts + part;
+                const float4 k1 = chunk.k[s][at];
+                const float4 k2 = chunk.k[s + 1][at];
+                const float4 q1 = chunk.q[s][at];
+                const float4 q2 = chunk.q[s + 1][at];
+                const float k1i[4] = {k1.x, k1.y, k1.z, k1.w};
+                const float k2i[4] = {k2.x, k2.y, k2.z, k2.w};
+                const float q1i[4] = {q1.x, q1.y, q1.z, q1.w};
+                const float q2i[4] = {q2.x, q2.y, q2.z, q2.w};
+#pragma unroll
+                for (int r = 0; r < 4; ++r) {
+#pragma unroll
+                    for (int c = 0; c < kCols; ++c) {
+                        float &own = state[n * 4 + r][c];
+                        first1[c] = fmaf(q1i[r], own, first1[c]);
+                        first2[c] = fmaf(q2i[r], own, first2[c]);
+                        own = fmaf(both[c], own, k1i[r] * old[c]);
+                        own = fmaf(k2i[r], value[c], own);
+                    }
+                }
+            }
+        }
+        // end snippet
+        addUp<kParts, kTogether * kCols>(sum, part);
+        // snippet: two-outputs
+        const int s = from + 2 * part;
+        const float4 product = products[s / 2];
+#pragma unroll
+        for (int c = 0; c < kCols; ++c) {
+            const float g1 = (&chunk.gate[s][0].x)[column + c];
+            const float g2 = (&chunk.gate[s + 1][0].x)[column + c];
+            const float v1 = (&chunk.v[s][0].x)[column + c];
+            const float v2 = (&chunk.v[s + 1][0].x)[column + c];
+            float &y1 = sum[c];
+            float &y2 = sum[kCols + c];
+            y1 = fmaf(g1, y1, product.x * v1);
+            y2 = fmaf(g1, y2, product.z * v1);
+            y2 = fmaf(g2, y2, product.w * v2);
+        }
+        // end snippet
+#pragma unroll
+        for (int u = 0; u < 2; ++u) {
+            if (first + s + u < steps) {
+                store<kCols>(&y[start + (first + s + u) * row + column], sum,
+                             u * kCols);
+            }
+        }
+    }
+}
+
 // Stores (q + k) + (v + gate) of a chunk's steps.
 // Memory: half a warp stores a row, 16 bytes a lane.
 template <int kThreads>
@@ -316,7 +442,7 @@ __device__ inline void storeMoved(const Chunk &chunk, float *__restrict__ y,
     }
 }
 
-enum What { kWhole, kMoves, kComputes };
+enum What { kWhole, kTwoSteps, kMoves, kComputes };
 
 // A block has a state, a thread kRows x kCols numbers of it, from the first
 // step to the last.
@@ -366,6 +492,12 @@ tiled(const float *__restrict__ q, const float *__restrict__ k,
         // end snippet
         if constexpr (kWhat == kMoves) {
             storeMoved<kThreads>(chunk, y, start, row, first, steps);
+        } else if constexpr (kWhat == kTwoSteps) {
+            __shared__ float4 products[kChunk / 2];
+            rowProducts(chunk, products);
+            __syncthreads();  // the products are there
+            computePairs<kRows, kCols>(chunk, products, state, y, start, row,
+                                       first, steps);
         } else {
             computeChunk<kRows, kCols>(chunk, state, y, start, row, first,
                                        steps);
@@ -394,6 +526,7 @@ enum Path {
     kPath8x2,
     kPath8x4,
     kPath16x1,
+    kPathTwoSteps,
     kPathNoOverlap,
     kPathMoves,
     kPathComputes,
@@ -425,6 +558,7 @@ static PathInfo infoOf(int path)
         tiledInfo<8, 2, kStages, kWhole>("8 x 2"),
         tiledInfo<8, 4, kStages, kWhole>("8 x 4"),
         tiledInfo<16, 1, kStages, kWhole>("16 x 1"),
+        tiledInfo<16, 2, kStages, kTwoSteps>("two steps"),
         tiledInfo<16, 2, 1, kWhole>("no overlap"),
         tiledInfo<16, 2, kStages, kMoves>("moves"),
         tiledInfo<16, 2, kStages, kComputes>("computes"),

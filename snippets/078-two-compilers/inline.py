@@ -13,7 +13,7 @@
 # on small whole numbers, so that FP32 has no rounding to do and the CPU's y is
 # the only one that is right.
 #
-# Written down before the run: none of the numbers is wrong, and of five more
+# Written down before the run: none of the numbers is wrong, and of four more
 # pairs of strings two fail at g++, one at nvcc and one when the library is loaded.
 #
 # Run: python3 inline.py

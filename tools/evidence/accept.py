@@ -8,18 +8,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evidence import bundle, document, filing, key, scrub, store
+from evidence import bundle, document, filing, key, scrub, shards, states, store
 from evidence.errors import EvidenceError, RecordError
-from evidence.findings import Finding
+from evidence.findings import Finding, ordered
 from evidence.model import FileHash, Inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from evidence.filing import Filed
     from evidence.model import Program, Record
     from evidence.project import Project
+    from evidence.shards import Part
 
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]*")
 
@@ -42,20 +43,24 @@ class Report:
 def accept(project: Project, paths: Iterable[Path]) -> Report:
     """Take the good records of bundles into the tree.
 
+    The order of the bundles does not matter. Where two hold different records of one
+    program and device, neither is taken.
+
     Raises:
         RecordError: A file cannot be written; everything stored is whole.
     """
-    filed: list[Filed] = []
-    failed: list[str] = []
     refused: list[Finding] = []
+    parts: list[Part] = []
+    offered: dict[tuple[str, str], list[_Offer]] = {}
     programs = {program.name: program for program in project.programs}
     for path in paths:
         try:
-            entries = bundle.read(path)
+            entries, part = bundle.read(path), bundle.part_of(path)
         except EvidenceError as error:
             refused.append(Finding.of(error, "bad-bundle"))
             continue
-        if not entries:
+        parts += [] if part is None else [part]
+        if not entries and (part is None or part.programs):
             empty = RecordError("holds no record", path=path, fix=bundle.RECORD_AGAIN)
             refused.append(Finding.of(empty, "bad-bundle"))
         for entry in entries:
@@ -65,11 +70,67 @@ def accept(project: Project, paths: Iterable[Path]) -> Report:
             except EvidenceError as error:
                 refused.append(_refused(error, entry, shown))
                 continue
-            data = _with_commit(project, program, record.data)
-            filed.append(filing.file(project, program, data))
-            if not record.passed:
-                failed.append(program.name)
-    return Report(tuple(filed), tuple(failed), tuple(refused))
+            offer = _Offer(str(path), entry, program, record)
+            offered.setdefault((program.name, record.device), []).append(offer)
+    filed: list[Filed] = []
+    failed: list[str] = []
+    for _, offers in sorted(offered.items()):
+        first = offers[0]
+        if len({offer.entry.data for offer in offers}) > 1:
+            refused.append(_conflict(offers))
+            continue
+        data = _with_commit(project, first.program, first.record.data)
+        filed.append(filing.file(project, first.program, data))
+        if not first.record.passed:
+            failed.append(first.program.name)
+    refused += _missing(project, parts)
+    return Report(tuple(filed), tuple(failed), tuple(ordered(refused)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A record that can be believed, and the bundle it came in."""
+
+    path: str
+    entry: bundle.Entry
+    program: Program
+    record: Record
+
+
+def _conflict(offers: Iterable[_Offer]) -> Finding:
+    paths = sorted({offer.path for offer in offers})
+    first = min(offers, key=lambda offer: offer.path)
+    return Finding(
+        "conflict", first.program.relative, 1,
+        f"{first.program.name} has different records on {first.record.device} in "
+        f"{' and '.join(paths)}; none of them was taken",
+        f"choose one: evidence accept {paths[0]}",
+    )  # fmt: skip
+
+
+def _missing(project: Project, parts: Iterable[Part]) -> Iterator[Finding]:
+    """Say which shards of a recording are not among the bundles, if work of theirs is left."""
+    programs = {program.name: program for program in project.programs}
+    for part, numbers in shards.absent(parts):
+        for number in numbers:
+            left = [
+                name for name in part.plan[number - 1]
+                if name in programs and not _recorded(project, programs[name], part.device)
+            ]  # fmt: skip
+            if not left:
+                continue
+            more = f" and {len(left) - 3} more" if len(left) > 3 else ""  # noqa: PLR2004
+            which = f"{number}/{len(part.plan)}"
+            yield Finding(
+                "missing-shard", programs[left[0]].relative, 1,
+                f"shard {which} is in none of these bundles: {part.device} lacks "
+                f"{', '.join(left[:3])}{more}",
+                "accept its bundle too, or record what is left: evidence record --bundle FILE",
+            )  # fmt: skip
+
+
+def _recorded(project: Project, program: Program, device: str) -> bool:
+    return states.judge(project, program, device).name not in ("missing", "stale", "edited")
 
 
 def _with_commit(project: Project, program: Program, data: dict[str, Any]) -> dict[str, Any]:

@@ -18,13 +18,15 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evidence import __version__
+from evidence import __version__, shards
 from evidence.errors import RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from evidence.shards import Part
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -56,8 +58,13 @@ class Entry:
     problem: str = ""
 
 
-def pack(records: Iterable[tuple[str, str, str]]) -> bytes:
-    """Return the bytes of a bundle of (program, device, text of its record)."""
+def pack(records: Iterable[tuple[str, str, str]], part: Part | None = None) -> bytes:
+    """Return the bytes of a bundle.
+
+    Args:
+        records: (program, device, text of its record).
+        part: Which shard of a recording it is, if of one.
+    """
     entries = []
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
@@ -67,7 +74,9 @@ def pack(records: Iterable[tuple[str, str, str]]) -> bytes:
             digest = hashlib.sha256(data).hexdigest()
             entries.append({"program": program, "device": device, "entry": name, "sha256": digest})
             file.writestr(_info(name), data)
-        manifest = {"bundle": SCHEMA, "tool": __version__, "records": entries}
+        manifest: dict[str, Any] = {"bundle": SCHEMA, "tool": __version__, "records": entries}
+        if part is not None:
+            manifest["shard"] = part.document()
         text = json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
         file.writestr(_info(MANIFEST), text.encode("utf-8"))
     return buffer.getvalue()
@@ -122,6 +131,16 @@ def read(path: Path) -> list[Entry]:
         raise RecordError("is not there", path=path, fix="give the bundle's path") from None
     except _DAMAGED as error:
         raise _bad(path, f"is no bundle or is truncated: {error}") from None
+
+
+def part_of(path: Path) -> Part | None:
+    """Return which shard of a recording a bundle is that `read` found sound; None if of none."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            manifest = json.loads(file.read(MANIFEST).decode("utf-8"))
+    except (KeyError, *_DAMAGED) as error:
+        raise _bad(path, f"is no bundle or is truncated: {error}") from None
+    return shards.of_document(manifest.get("shard"))
 
 
 def _bad(path: Path, message: str) -> RecordError:

@@ -10,8 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evidence import copies, exercises, readme, regions, scrub, sources, states
-from evidence.errors import EvidenceError
+from evidence import copies, exercises, lexing, notebooks, readme, regions, scrub, sources, states
+from evidence.errors import SourceError
 from evidence.findings import Finding, ordered
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def run(project: Project, *, pages: bool = True) -> Report:
         found = _regions(project, program)
         findings += found
         findings += _mutants(project, program)
+        findings += _untidy(program)
         for device in devices_of(program, project.config.device):
             state = states.judge(project, program, device)
             judged.append(state)
@@ -100,9 +101,25 @@ def _regions(project: Project, program: Program) -> list[Finding]:
     text = project.texts[program.name]
     try:
         regions.read(text, program.relative, program.language)
-    except EvidenceError as error:
+    except SourceError as error:
+        if program.language == "notebook":
+            error = notebooks.placed(error, text, program.path)
         return [Finding.of(error, "bad-region")]
     return []
+
+
+def _untidy(program: Program) -> Iterator[Finding]:
+    """Yield a finding for a notebook that holds more than what its author wrote."""
+    if program.language != "notebook":
+        return
+    text = lexing.to_lf(program.path.read_bytes()).decode("utf-8")
+    found = list(notebooks.untidy(text, program.relative))
+    for line, sentence in found[:1]:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        yield Finding(
+            "untidy", program.relative, line, f"is not as notebooks are kept: {sentence}{more}",
+            f"{notebooks.TIDY} {program.relative}",
+        )  # fmt: skip
 
 
 def _mutants(project: Project, program: Program) -> Iterator[Finding]:

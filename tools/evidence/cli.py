@@ -33,6 +33,7 @@ COMMANDS = {
     "reviewed": "Say that sections of pages were read against what they stand on now.",
     "readme": "Write the READMEs of the programs' folders, and the pages that list programs.",
     "nav": "List the days that are there in the site's navigation.",
+    "tidy": "Write notebooks as they are kept: without outputs.",
     "grade": "Judge your answer to a day's exercise.",
     "doctor": "Say what this machine can do, and what to install.",
     "prune": "Remove evidence of programs that are gone.",

@@ -124,7 +124,6 @@ def _prepare(
     if not program.plan.mutants:
         return {}
     made: dict[str, Path | Verdict] = {}
-    _, text = key.read_text(program.path, program.relative)
     outputs = {target.mutant: target for target in wanted}
     for mutant in program.plan.mutants:
         target = outputs.get(mutant.name)
@@ -132,7 +131,7 @@ def _prepare(
         if target is not None:
             path = project.root / target.source
         try:
-            digest = mutants.write(path, mutants.apply(text, mutant, program.relative))
+            digest = mutants.write(path, mutants.mutated(program, mutant))
         except EvidenceError as error:
             made[mutant.name] = Verdict("broken", reason=error.message.partition(": ")[2])
             continue
@@ -149,10 +148,8 @@ def write_mutant(project: Project, target: Target) -> None:
         SourceError: The edit cannot be made.
     """
     program = target.program
-    _, text = key.read_text(program.path, program.relative)
     mutant = next(m for m in program.plan.mutants if m.name == target.mutant)
-    changed = mutants.apply(text, mutant, program.relative)
-    mutants.write(project.root / target.source, changed)
+    mutants.write(project.root / target.source, mutants.mutated(program, mutant))
 
 
 def _make(

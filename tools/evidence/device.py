@@ -1,6 +1,7 @@
 """The GPU of this machine: asked through NVML, libcuda or nvidia-smi.
 
-One GPU is used: the first that `CUDA_VISIBLE_DEVICES` names, else the first.
+Unless more are asked for, one GPU is used: the first that `CUDA_VISIBLE_DEVICES`
+names, else the first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from evidence.errors import ToolchainError
 from evidence.toolchain import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 # Words of a product name that do not tell one model from another.
 _BRANDS = {"nvidia", "tesla", "geforce", "quadro", "graphics", "device"}
@@ -77,6 +78,9 @@ class Gpu(Protocol):
             ToolchainError: There is none.
         """
 
+    def every(self) -> list[Device]:
+        """Return all GPUs of this host, as the driver counts them."""
+
 
 def derived_label(name: str) -> str:
     """Make a label from a product name: `Tesla T4` → `t4`."""
@@ -101,34 +105,56 @@ class LocalGpu:
             )
         return device
 
+    def every(self) -> list[Device]:
+        """Ask for all of them, whatever is visible."""
+        lines = ask_smi().strip().split("\n")
+        return every_from_nvml() or [d for line in lines if (d := from_smi(line)) is not None]
+
 
 def from_nvml(wanted: str = "") -> Device | None:
     """Ask the driver's own library; None if it or its Python package is missing."""
+    found = _with_nvml(lambda pynvml: [_nvml_handle(pynvml, wanted)])
+    return found[0] if found else None
+
+
+def every_from_nvml() -> list[Device]:
+    """Ask the driver's own library for all GPUs; none if it is missing."""
+    return _with_nvml(
+        lambda pynvml: [
+            pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+        ]
+    )
+
+
+def _with_nvml(handles: Callable[[Any], list[Any]]) -> list[Device]:
     try:
         import pynvml  # noqa: PLC0415
     except ImportError:
-        return None
+        return []
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return None
+        return []
     try:
-        handle = _nvml_handle(pynvml, wanted)
-        major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-        uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
-        return Device(
-            name=_text(pynvml.nvmlDeviceGetName(handle)),
-            compute_capability=f"{major}.{minor}",
-            driver=_text(pynvml.nvmlSystemGetDriverVersion()),
-            memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
-            sm_count=sm_count(uuid),
-            uuid=uuid,
-        )
+        return [_nvml_device(pynvml, handle) for handle in handles(pynvml)]
     except pynvml.NVMLError:
-        return None
+        return []
     finally:
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _nvml_device(pynvml: Any, handle: Any) -> Device:
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+    return Device(
+        name=_text(pynvml.nvmlDeviceGetName(handle)),
+        compute_capability=f"{major}.{minor}",
+        driver=_text(pynvml.nvmlSystemGetDriverVersion()),
+        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // 2**20,
+        sm_count=sm_count(uuid),
+        uuid=uuid,
+    )
 
 
 def _nvml_handle(pynvml: Any, wanted: str) -> Any:

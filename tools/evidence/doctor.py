@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from evidence import profiler, runner, sanitizer, toolchain
+from evidence import notebookrun, notebooks, profiler, runner, sanitizer, toolchain
 from evidence.build import find_ninja
 from evidence.errors import ToolchainError
 from evidence.model import Profile
@@ -39,6 +39,7 @@ OPTIONAL = (
     ("torch", "Python programs that use it"),
 )
 
+_NOTEBOOKS = "notebooks run"
 _METRIC = "gpu__time_duration.sum"
 _PROGRAM = """#include <cstdio>
 __global__ void one(int *x) { *x = 1; }
@@ -89,7 +90,7 @@ def examine(
         rows.append(_profiler(toolchain.find_tool(profiler.TOOL, nvcc, env), binary))
     for tool in ("cuobjdump", "nvdisasm"):
         rows.append(_optional_tool(tool, nvcc, env))
-    rows.append(_git())
+    rows += [_notebooks(try_tools=try_tools), _git()]
     return [*rows, *_packages()]
 
 
@@ -220,6 +221,26 @@ def _optional_tool(name: str, nvcc: Nvcc | None, env: Mapping[str, str]) -> Row:
     if path is None:
         return Row(name, "warning", "not found", "install it: pip install '.[cuda]'")
     return Row(name, "ok", f"{toolchain.tool_version(path)} at {path}")
+
+
+def _notebooks(*, try_tools: bool) -> Row:
+    lacks = notebookrun.missing()
+    if lacks:
+        return Row(_NOTEBOOKS, "warning", lacks, notebookrun.INSTALL)
+    versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in notebookrun.PACKAGES)
+    if not try_tools:
+        return Row(_NOTEBOOKS, "ok", f"{versions}; not tried")
+    with tempfile.TemporaryDirectory(prefix=runner.folder_prefix()) as folder:
+        path = Path(folder) / "one.ipynb"
+        path.write_text(notebooks.made("print(1 + 1)"), encoding="utf-8")
+        words = notebookrun.head(path.name, max_bytes=1000)
+        run = runner.run(runner.task(words, {path.name: path}, timeout=60))
+    if run.exit_status == 0 and run.stdout == ("2",):
+        return Row(_NOTEBOOKS, "ok", f"{versions}; one was run")
+    said = (run.stderr or run.stdout or (run.ended(),))[-1]
+    return Row(
+        _NOTEBOOKS, "warning", f"{versions}; {said}", "run: pip install --upgrade '.[notebook]'"
+    )
 
 
 def _git() -> Row:

@@ -137,7 +137,7 @@ def assemble(
         machine: Where it was recorded.
         labels: Configured device labels.
         inputs: What its key is taken over.
-        compiled: What the compiler did; None for Python.
+        compiled: What the compiler did; None for Python and notebooks.
         trial: What happened on the GPU; None if it never got there.
         reasons: Why it failed; empty if it passed.
         packages: Versions of the packages it names.
@@ -171,7 +171,8 @@ def assemble(
             "tool": __version__,
         },
         "run_command": list(program.run.words),
-        "runs": [run.document() for run in done.runs],
+        # What the cells of a notebook left is kept once; it is there to be shown.
+        "runs": [run.document(cells=n == 0) for n, run in enumerate(done.runs)],
         "sanitizers": {tool: found.document() for tool, found in done.sanitizers.items()},
         "schema": store.SCHEMA,
         "toolchain": {

@@ -6,10 +6,14 @@ page extension (the build fails with the page's name and line).
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# What the system says of a disk that takes no more, whatever is written.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class EvidenceError(Exception):
@@ -57,6 +61,10 @@ class RecordError(EvidenceError):
 
 class ToolchainError(EvidenceError):
     """A compiler, a GPU or a tool that this step needs is not there."""
+
+
+class MachineError(ToolchainError):
+    """The machine cannot go on: the GPU is lost, a disk is full. It is no program's fault."""
 
 
 class ExpressionError(EvidenceError):

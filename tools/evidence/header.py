@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # A header ends where code begins; nobody writes one longer than this.
 _HEADER_LINES = 200
 _LINE = re.compile(r"^\s*(?://+|/?\*+|#+)?\s*(Build|Run):[ \t]*(.*?)\s*(?:\*/)?\s*$")
+# What runs a notebook: the command of nbclient, which also the recorder runs it with.
+EXECUTE = ("jupyter", "execute")
+
 _QUOTES = re.compile(r"[\"'\\#]|[^\x20-\x7e\t]")
 _SHELL = re.compile(r"[;&|<>`$(){}*?!~\n]")
 # Options that would make the compiler write, read or load outside its task.
@@ -32,14 +35,17 @@ def parse(text: str, relative: str, language: Language) -> tuple[Command | None,
     Args:
         text: The whole source.
         relative: The source's path for messages, forward slashes.
-        language: `cuda` needs both lines, `python` only Run:.
+        language: `cuda` needs both lines, `python` only Run:, `notebook` none.
 
     Returns:
-        The build command (None for Python) and the run command.
+        The build command (None but for CUDA) and the run command; for a
+        notebook the one that runs all its cells.
 
     Raises:
         SourceError: A line is missing, doubled or breaks a rule.
     """
+    if language == "notebook":
+        return None, Command((*EXECUTE, PurePosixPath(relative).name), 1)
     found: dict[str, Command] = {}
     for number, line in _candidates(text):
         match = _LINE.match(line)

@@ -3,8 +3,9 @@
 key = sha256 over the key's version, every input file's path and code hash (the
 source and what it includes from this project, transitively), the words of the
 Build: and Run: lines in order, declared data inputs, and for Python the
-declared package pins. Never times, modes, comments or layout; device and
-toolchain are provenance and not part of it.
+declared package pins. Of a notebook only the cells with code count. Never
+times, modes, comments or layout; device and toolchain are provenance and not
+part of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evidence import lexing
+from evidence import lexing, notebooks
 from evidence.errors import SourceError
 from evidence.model import FileHash, Inputs
 
@@ -43,10 +44,10 @@ class Change:
 
 
 def read_text(path: Path, relative: str) -> tuple[bytes, str]:
-    """Read a source file as LF-normalised bytes and text.
+    """Read a source file as LF-normalised bytes and text; of a notebook, its code as a script.
 
     Raises:
-        SourceError: It is not there or not UTF-8.
+        SourceError: It is not there, not UTF-8, or no notebook though its name says so.
     """
     try:
         data = lexing.to_lf(path.read_bytes())
@@ -55,7 +56,7 @@ def read_text(path: Path, relative: str) -> tuple[bytes, str]:
             f"cannot be read: {error.strerror}", path=relative, fix="restore the file"
         ) from None
     try:
-        return data, data.decode("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SourceError(
@@ -64,6 +65,7 @@ def read_text(path: Path, relative: str) -> tuple[bytes, str]:
             line=line,
             fix="save the file as UTF-8",
         ) from None
+    return data, notebooks.script(text, relative) if path.suffix == notebooks.SUFFIX else text
 
 
 def inputs_of(program: Program, known: dict[str, Any] | None = None) -> Inputs:
@@ -86,7 +88,7 @@ def inputs_of(program: Program, known: dict[str, Any] | None = None) -> Inputs:
         build=() if program.build is None else program.build.words,
         run=program.run.words,
         declared=declared,
-        pins=tuple(sorted(program.plan.requires)) if program.language == "python" else (),
+        pins=tuple(sorted(program.plan.requires)) if program.language != "cuda" else (),
     )
 
 
@@ -168,6 +170,7 @@ def _files(program: Program, known: dict[str, Any]) -> Iterator[tuple[str, FileH
     followers: dict[Language, Callable[[str, Path], list[tuple[str, int]]]] = {
         "cuda": lambda text, _: lexing.includes(text),
         "python": _imports,
+        "notebook": _imports,
     }
     while pending:
         path, trail = pending.pop()
@@ -182,7 +185,9 @@ def _files(program: Program, known: dict[str, Any]) -> Iterator[tuple[str, FileH
         if entry is not None and entry.get("raw") == raw:
             code = entry["code"]
         else:
-            code = _sha(lexing.code_text(text, program.language).encode("utf-8"))
+            # What a notebook imports is plain Python.
+            language = program.language if path == program.path or program.build else "python"
+            code = _sha(lexing.code_text(text, language).encode("utf-8"))
         yield name, FileHash(raw=raw, code=code)
         for target, line in followers[program.language](text, path):
             child = Path(os.path.normpath(path.parent / target))

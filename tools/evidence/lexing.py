@@ -13,6 +13,8 @@ import functools
 import re
 from typing import TYPE_CHECKING
 
+from evidence import notebooks
+
 if TYPE_CHECKING:
     from evidence.model import Language
 
@@ -47,6 +49,10 @@ _PYTHON = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+# `%magic` and `!command`, where a logical line of a notebook begins or after its `=`; what
+# follows is another language.
+_MAGIC = re.compile(r"[%!](?:\\\n|[^\n])*")
+
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
 
@@ -66,13 +72,16 @@ def code_text(text: str, language: Language) -> str:
 
     Args:
         text: LF-normalised source text.
-        language: `cuda` (C++ rules) or `python`.
+        language: `cuda` (C++ rules), `python` or `notebook` (as a script).
 
     Returns:
         For `cuda`: pieces joined by one space, one line per preprocessor
         directive. For `python`: the same, one line per logical line, each
-        with its indentation, because that is code there.
+        with its indentation, because that is code there. For `notebook`: the
+        same with magics as they stand, and a line between cells.
     """
+    if language == "notebook":
+        return _notebook(text)
     return _cuda(text) if language == "cuda" else _python(text)
 
 
@@ -107,16 +116,37 @@ def _cuda(text: str) -> str:
     return " ".join(out)
 
 
-def _python(text: str) -> str:
+def _notebook(text: str) -> str:
+    parts = notebooks.CELL.split(text)
+    return "\n%%\n".join(_cell(part) for part in parts[2::2])
+
+
+def _cell(text: str) -> str:
+    code = text.strip("\n")
+    if code.lstrip().startswith("%%"):
+        # Whatever its magic makes of it: no rule says what a comment is there.
+        return "\n".join(line.rstrip() for line in code.split("\n"))
+    return _python(code, magics=True)
+
+
+def _python(text: str, *, magics: bool = False) -> str:
     # Joined tokens, but a line's indentation is code; inside brackets neither
     # line ends nor indentation count.
     lines: list[str] = []
     current: list[str] = []
     indent = ""
     depth = 0
-    for match in _PYTHON.finditer(text):
+    position = 0
+    while position < len(text):
+        begins = not current and not (lines and lines[-1].endswith("\\"))
+        magic = None
+        if magics and depth == 0 and (begins or current[-1:] == ["="]):
+            magic = _MAGIC.match(text, position)
+        match = magic or _PYTHON.match(text, position)
+        assert match is not None  # noqa: S101 - any character is a sign
+        position = match.end()
         kind = match.lastgroup
-        piece = match.group()
+        piece = match.group().rstrip() if magic else match.group()
         if kind == "comment" or (kind in ("space", "newline") and depth > 0):
             continue
         if kind == "space":

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evidence import profiler, runner, sanitizer, toolchain
 from evidence.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from evidence.device import Device, Gpu
     from evidence.runner import RunResult, Task
@@ -70,34 +68,3 @@ def probe(gpu: Gpu, environ: Mapping[str, str] | None = None) -> Machine:
         # NVML counts in the order of the bus; CUDA must count alike.
         environment={"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
     )
-
-
-@contextlib.contextmanager
-def reserved(device: Device) -> Iterator[None]:
-    """Hold the GPU against other recordings on this machine.
-
-    Raises:
-        ToolchainError: Another recording holds it.
-    """
-    import fcntl  # noqa: PLC0415 - POSIX only
-
-    name = f"evidence-{device.uuid or device.label({})}.lock"
-    path = Path(tempfile.gettempdir()) / name
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except PermissionError:
-        # Another user's lock file: cannot be taken, must not stop us.
-        yield
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise ToolchainError(
-            f"another recording is using {device.name}; times measured beside it would be false",
-            fix="wait until it is done",
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(handle)

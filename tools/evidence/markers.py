@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from evidence.model import Language
 
-COMMENT: dict[Language, str] = {"cuda": "//", "python": "#"}
+COMMENT: dict[Language, str] = {"cuda": "//", "python": "#", "notebook": "#"}
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _EXACT = re.compile(r"(?://|#) (?P<end>end )?snippet(?:: (?P<name>\S+))?")
@@ -50,6 +50,8 @@ _SPANNING: dict[Language, tuple[str, ...]] = {
     "cuda": ("/*", 'R"', "\\\n"),
     "python": ('"""', "'''", "\\\n"),
 }
+_TOKENS["notebook"] = _TOKENS["python"]
+_SPANNING["notebook"] = _SPANNING["python"]
 _MEANT = re.compile(
     r"[/#!<*\s]*(?P<end>(?:end|close|stop)[\s_:-]*)?(?P<word>[a-z]+)(?P<rest>.*)",
     re.IGNORECASE | re.DOTALL,

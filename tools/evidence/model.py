@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-Language = Literal["cuda", "python"]
+Language = Literal["cuda", "python", "notebook"]
 
 SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
@@ -124,9 +124,9 @@ class Program:
         name: `directory/stem`, e.g. `097-attention/attention`; unique.
         path: Absolute path of the source.
         relative: Path relative to the project's root, forward slashes.
-        language: `cuda` or `python`.
-        build: The Build: line (None for Python).
-        run: The Run: line.
+        language: `cuda`, `python` or `notebook`.
+        build: The Build: line (None for Python and notebooks).
+        run: The Run: line; what stands for it, for a notebook.
         plan: What `evidence.toml` adds.
     """
 
@@ -181,7 +181,7 @@ class Inputs:
         build: The Build: line's words, as written.
         run: The Run: line's words, as written.
         declared: Declared data inputs, path → sha256 of the raw bytes.
-        pins: Declared package pins (Python).
+        pins: Declared package pins (Python and notebooks).
     """
 
     files: dict[str, FileHash]

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from evidence import ninjafile
+from evidence import key, ninjafile, notebooks
 from evidence.errors import SourceError
 
 if TYPE_CHECKING:
@@ -67,8 +67,21 @@ def apply(text: str, mutant: Mutant, relative: str) -> str:
     return text.replace(mutant.find, mutant.replace)
 
 
+def mutated(program: Program, mutant: Mutant) -> str:
+    """Return the text of a program's file with the mutant's edit made.
+
+    Raises:
+        SourceError: Its find text does not stand exactly once in the source.
+    """
+    data, text = key.read_text(program.path, program.relative)
+    changed = apply(text, mutant, program.relative)
+    if program.language != "notebook":
+        return changed
+    return notebooks.edited(data.decode("utf-8"), program.relative, mutant.find, mutant.replace)
+
+
 def source_path(root: Path, program: Program, mutant: Mutant) -> Path:
-    """Return where the mutated copy of a Python program lies."""
+    """Return where the mutated copy of a Python program or a notebook lies."""
     folder = f"{ninjafile.BUILD}/python/{program.folder}/{program.stem}.mutants/{mutant.name}"
     return root / folder / program.path.name
 

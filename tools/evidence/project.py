@@ -1,8 +1,8 @@
 """Finding the programs of a project, by convention.
 
-`kernels/NNN-slug/*.cu` and `*.py`, the same under `snippets/`. A source is a
-program if its header has a `Run:` or `Build:` line or it is a `.cu`; a `.py`
-without either is a module that a program imports.
+`kernels/NNN-slug/*.cu`, `*.py` and `*.ipynb`, the same under `snippets/`. A
+source is a program if its header has a `Run:` or `Build:` line or it is a `.cu`
+or a notebook; a `.py` without either is a module that a program imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from evidence.config import Config
     from evidence.model import Language
 
-_LANGUAGES: dict[str, Language] = {".cu": "cuda", ".py": "python"}
+_LANGUAGES: dict[str, Language] = {".cu": "cuda", ".py": "python", ".ipynb": "notebook"}
 EVIDENCE = "evidence"
 
 
@@ -246,7 +246,7 @@ def _read_program(
     if language == "python" and not _has_run_line(text):
         return None
     build, run = header.parse(text, shown, language)
-    plan: Plan = settings.plan(path.stem) if settings else default_plan(config)
+    plan: Plan = settings.plan(path.stem, language) if settings else default_plan(config, language)
     name = f"{path.parent.name}/{path.stem}"
     return Program(name, path, shown, language, build, run, plan), text
 

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evidence import (
-    bundle,
     compiling,
+    costs,
     document,
-    filing,
+    health,
     key,
+    lanes,
+    locking,
+    notebookrun,
     outcome,
     processes,
     runner,
-    states,
     store,
     toolchain,
     trial,
 )
-from evidence import machine as machines
 from evidence.errors import EvidenceError, ToolchainError
 from evidence.findings import Finding
 from evidence.scrub import of_machine
-from evidence.staging import Staging, fingerprint
+from evidence.sinks import Tree
+from evidence.staging import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,11 +40,8 @@ if TYPE_CHECKING:
     from evidence.progress import Reporter
     from evidence.project import Project
     from evidence.scrub import Scrubber
+    from evidence.sinks import Sink
     from evidence.trial import Request, Trial
-
-STAGING = ".evidence/staging"
-# States about which a recorder can do something.
-TO_RECORD = ("stale", "missing", "failed", "partial", "edited")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +66,6 @@ class Report:
         return not self.failed and not self.findings
 
 
-def select(
-    project: Project, names: Sequence[str], device: str, nvcc: str, *, everything: bool
-) -> list[Program]:
-    """Return the programs to record: the named ones, else those whose evidence lacks.
-
-    Args:
-        project: The project.
-        names: What `Project.find` takes; none for all that need recording.
-        device: The device's label.
-        nvcc: Version of the compiler here; "" for none.
-        everything: Whether to take those with fresh evidence too.
-    """
-    programs = project.find(names)
-    if names or everything:
-        return list(programs)
-    wanted = set(TO_RECORD)
-    if toolchain.pin_holds(project.config.nvcc, nvcc):
-        wanted.add("unpinned")
-    return [p for p in programs if states.judge(project, p, device).name in wanted]
-
-
 def record(
     project: Project,
     programs: Sequence[Program],
@@ -95,10 +74,12 @@ def record(
     *,
     reporter: Reporter,
     where: Origin,
-    target: Path | None = None,
+    sink: Sink | None = None,
+    beside: Sequence[Machine] = (),
     restart: bool = False,
+    wait: bool = False,
 ) -> Report:
-    """Record programs, into the tree or into a bundle.
+    """Record programs.
 
     Args:
         project: The project.
@@ -107,21 +88,24 @@ def record(
         request: What to do with each program.
         reporter: Told what is going on.
         where: The project's version.
-        target: The bundle to write; None to store into the tree.
+        sink: Where the records go; into the tree by default.
+        beside: The same machine with further GPUs, to be used at the same time.
         restart: Whether to make records anew that an interrupted recording left.
+        wait: Whether to wait for another recording that holds the GPU.
 
     Raises:
         EvidenceError: The recording cannot go on; what is done is kept.
     """
     if machine.nvcc is None and any(p.language == "cuda" for p in programs):
         raise ToolchainError(machine.nvcc_missing)
-    with machines.reserved(machine.device):
+    machines = [machine, *beside]
+    with locking.reserved([it.device for it in machines], wait=wait, say=reporter.say):
         orphans = processes.kill_orphans(Path(tempfile.gettempdir()), runner.PREFIX)
         if orphans:
             reporter.say(f"ended {orphans} programs that a killed recording had left running")
-        session = _Session(project, machine, request, reporter, where, target)
+        session = _Session(project, machines, request, reporter, where, sink or Tree(project))
         if restart:
-            session.staging.clear()
+            session.sink.staging.clear()
         try:
             return session.run(programs)
         finally:
@@ -134,26 +118,22 @@ class _Session:
     def __init__(
         self,
         project: Project,
-        machine: Machine,
+        machines: Sequence[Machine],
         request: Request,
         reporter: Reporter,
         where: Origin,
-        target: Path | None,
+        sink: Sink,
     ) -> None:
         self.project = project
-        self.machine = machine
+        self.machines = machines
         self.request = request
         self.reporter = reporter
         self.where = where
-        self.target = target
-        folder = project.root / STAGING if target is None else partial_of(target)
-        self.staging = Staging(folder)
-        self.scrubber = _scrubber(project, machine)
-        self.bundled: list[tuple[str, str, str]] = []
+        self.sink = sink
+        self.scrubber = _scrubber(project, machines[0])
         self.recorded: list[str] = []
         self.failed: list[tuple[str, str]] = []
         self.findings: list[Finding] = []
-        self.written: list[str] = []
 
     def run(self, programs: Sequence[Program]) -> Report:
         inputs = self._inputs(programs)
@@ -162,19 +142,16 @@ class _Session:
             done = len(inputs) - len(again)
             self.reporter.say(f"continuing an interrupted recording: {done} of {len(inputs)} done")
         compilation = compiling.compile_all(
-            self.project, again, self.machine, self.request, self.reporter
+            self.project, again, self.machines[0], self.request, self.reporter
         )
         self.reporter.begin("recording", len(again))
-        for number, program in enumerate(again):
-            self._record(program, number, len(again), compilation)
+        self._record(again, compilation)
         self.reporter.end()
-        if self.target is not None and self.bundled:
-            bundle.write(self.target, bundle.pack(self.bundled))
-            self.written.append(str(self.target))
-            self.reporter.say(f"wrote {self.target} ({len(self.bundled)} records)")
-        self.staging.clear()
+        for line in self.sink.close():
+            self.reporter.say(line)
+        self.sink.staging.clear()
         return Report(
-            tuple(self.recorded), tuple(self.failed), tuple(self.findings), tuple(self.written)
+            tuple(self.recorded), tuple(self.failed), tuple(self.findings), tuple(self.sink.written)
         )
 
     def _inputs(self, programs: Sequence[Program]) -> dict[str, Inputs]:
@@ -188,33 +165,48 @@ class _Session:
 
     def _fingerprint(self, program: Program, inputs: Inputs) -> str:
         digest = key.key_of(inputs)
-        return fingerprint(program, digest, self.machine, self.request, self.project.config.labels)
+        return fingerprint(
+            program, digest, self.machines[0], self.request, self.project.config.labels
+        )
 
     def _resume(self, program: Program, inputs: Inputs) -> bool:
         """Take over a record that an interrupted recording left."""
-        record = self.staging.get(program, self._fingerprint(program, inputs))
+        record = self.sink.staging.get(program, self._fingerprint(program, inputs))
         if record is None:
             return False
         self._keep(program, record.data)
         return True
 
-    def _record(self, program: Program, number: int, total: int, done: Compilation) -> None:
-        def say(step: str) -> None:
-            self.reporter.part(number, total, f"{program.name}: {step}")
+    def _record(self, programs: Sequence[Program], done: Compilation) -> None:
+        ended = 0
 
-        say("beginning")
-        try:
-            data, inputs = self._make(program, done, say)
-        except EvidenceError as error:
-            # Of this program alone; the others go on.
-            self.findings.append(Finding.of(error, "not-recorded", program.relative))
-            self.reporter.say(f"{program.name}: not recorded: {error}")
-            return
-        self.staging.add(program, store.dump(data), self._fingerprint(program, inputs))
-        self._keep(program, data)
+        def make(program: Program, machine: Machine) -> tuple[dict[str, Any], Inputs]:
+            def say(step: str) -> None:
+                self.reporter.part(ended, len(programs), f"{program.name}: {step}")
+
+            say("beginning")
+            return self._make(program, machine, done, say)
+
+        if len(self.machines) > 1:
+            # What takes longest first, so that no GPU has to wait for another at the end.
+            label = self.machines[0].device.label(self.project.config.labels)
+            cost = {p.name: costs.expected(self.project, p, label) for p in programs}
+            programs = sorted(programs, key=lambda program: -cost[program.name])
+        with contextlib.closing(lanes.each(programs, self.machines, make)) as all_made:
+            for program, made in all_made:
+                ended += 1
+                if isinstance(made, EvidenceError):
+                    # Of this program alone; the others go on.
+                    self.findings.append(Finding.of(made, "not-recorded", program.relative))
+                    self.reporter.say(f"{program.name}: not recorded: {made}")
+                    continue
+                data, inputs = made
+                text, mark = store.dump(data), self._fingerprint(program, inputs)
+                self.sink.staging.add(program, text, mark)
+                self._keep(program, data)
 
     def _make(
-        self, program: Program, done: Compilation, say: trial.Say
+        self, program: Program, machine: Machine, done: Compilation, say: trial.Say
     ) -> tuple[dict[str, Any], Inputs]:
         if program.name in done.errors:
             raise done.errors[program.name]
@@ -223,15 +215,17 @@ class _Session:
         reasons = [] if compiled is None else outcome.of_build(program, compiled)
         reasons += done.changed.get(program.name, [])
         found: Trial | None = None
-        packages, wrong = toolchain.package_versions(program.plan.requires)
+        packages, wrong = toolchain.package_versions(notebookrun.requires(program))
         for sentence in wrong:
             self.reporter.say(f"{program.name}: {sentence}")
         if not reasons and program.plan.expect.kind != "compile-error":
-            found = self._perform(program, inputs, done, say)
+            found = self._perform(program, machine, inputs, done, say)
             reasons = outcome.of_trial(program, found)
+            if health.doubtful(found, reasons):
+                health.require(machine, program)
             _same_inputs(program, inputs)
         data = document.assemble(
-            program, self.machine, labels=self.project.config.labels, inputs=inputs,
+            program, machine, labels=self.project.config.labels, inputs=inputs,
             compiled=compiled, trial=found, reasons=reasons, packages=packages,
             where=document.narrowed(self.project, self.where, program, inputs),
             scrubber=self.scrubber,
@@ -239,15 +233,16 @@ class _Session:
         return data, inputs
 
     def _perform(
-        self, program: Program, inputs: Inputs, done: Compilation, say: trial.Say
+        self, program: Program, machine: Machine, inputs: Inputs, done: Compilation, say: trial.Say
     ) -> Trial:
         main = program.path
         modules: list[str] = []
+        notebookrun.need(program)
         if program.language == "cuda":
             main = self.project.root / done.programs[program.name].target.output
         else:
             modules = [name for name in inputs.files if name != program.path.name]
-        it = trial.subject(program, self.machine, main, modules)
+        it = trial.subject(program, machine, main, modules)
         tried = done.mutants.get(program.name, {})
         return trial.perform(it, self.request, tried, say)
 
@@ -259,21 +254,10 @@ class _Session:
         if not passed:
             self.failed.append((program.name, reasons))
         line = f"{program.name}: {'passed' if passed else f'FAILED: {reasons}'}"
-        if self.target is not None:
-            self.bundled.append((program.name, data["device"]["label"], store.dump(data)))
-            self.reporter.say(line)
-            return
-        filed = filing.file(self.project, program, data)
-        self.reporter.say(f"{line}; {filed.explain()}")
-        for change in filed.drift:
-            self.reporter.say(f"  drift: {change}")
-        if filed.written:
-            self.written.append(filed.path)
-
-
-def partial_of(target: Path) -> Path:
-    """Return the folder beside a bundle that holds its records until it is whole."""
-    return target.with_name(target.name + ".partial")
+        first, *more = self.sink.keep(program, data) or [""]
+        self.reporter.say(f"{line}; {first}" if first else line)
+        for text in more:
+            self.reporter.say(text)
 
 
 def _scrubber(project: Project, machine: Machine) -> Scrubber:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evidence import processes, terminal
-from evidence.errors import ToolchainError
+from evidence.errors import FULL, MachineError, ToolchainError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,6 +60,7 @@ class RunResult:
         stdout: Lines, without colours and line ends.
         stderr: The same of standard error.
         problems: Sentences about what no program may do.
+        cells: What each cell of a notebook left; None for any other program.
     """
 
     exit_status: int | None
@@ -69,6 +70,7 @@ class RunResult:
     stdout: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    cells: tuple[Any, ...] | None = None
 
     def ended(self) -> str:
         """Return how it ended, as the end of a sentence."""
@@ -78,9 +80,10 @@ class RunResult:
             return f"died by {self.signal}"
         return f"ended with exit status {self.exit_status}"
 
-    def document(self) -> dict[str, Any]:
-        """Return the run as it stands in a record."""
-        return {
+    def document(self, *, cells: bool = True) -> dict[str, Any]:
+        """Return the run as it stands in a record, with what cells left or without."""
+        kept = {"cells": list(self.cells)} if cells and self.cells is not None else {}
+        return kept | {
             "exit_status": self.exit_status,
             "signal": self.signal,
             "timed_out": self.timed_out,
@@ -150,7 +153,9 @@ def run(todo: Task) -> RunResult:
             if (work / name).is_file():
                 shutil.copyfile(work / name, target)
     except OSError as error:
-        raise ToolchainError(
+        # A full disk is no program's own trouble.
+        kind = MachineError if error.errno in FULL else ToolchainError
+        raise kind(
             f"cannot run {Path(todo.words[0]).name}: {error.strerror or error}",
             path=error.filename or folder,
             fix="make room or mend its permissions, then run the same command",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from evidence.config import Config
+    from evidence.model import Language
 
 FILE = "evidence.toml"
 
@@ -64,20 +65,26 @@ class Settings:
                 return number
         return 1
 
-    def plan(self, stem: str) -> Plan:
+    def plan(self, stem: str, language: Language = "cuda") -> Plan:
         """Return the plan of one program.
 
         Raises:
-            ConfigError: A setting is unknown or has an impossible value.
+            ConfigError: A setting is unknown, has an impossible value, or says
+                nothing about a program of this language.
         """
         table = self._tables.get(stem, {})
         reader = _Reader(self, stem, dict(table) if isinstance(table, dict) else {"": table})
-        return reader.plan(self._config)
+        return reader.plan(self._config, language)
 
 
-def default_plan(config: Config) -> Plan:
+def default_plan(config: Config, language: Language = "cuda") -> Plan:
     """Return the plan of a program without an `evidence.toml`."""
-    return Plan(runs=config.runs, timeout=config.timeout)
+    return Plan(runs=_runs(config, language), timeout=config.timeout)
+
+
+def _runs(config: Config, language: Language) -> int:
+    # A notebook is a walk through what programs measure: once, if nothing else is said.
+    return 1 if language == "notebook" else config.runs
 
 
 class _Reader:
@@ -126,11 +133,13 @@ class _Reader:
             names = ", ".join(sorted(self.table))
             raise self.bad(f"unknown setting: {names}", "remove it or correct its name")
 
-    def plan(self, config: Config) -> Plan:
+    def plan(self, config: Config, language: Language) -> Plan:
+        if language == "notebook":
+            self.no_notebook()
         sanitizers = self.words("sanitizers", SANITIZERS)
         self.known_tools(sanitizers)
         made = Plan(
-            runs=self.whole("runs", config.runs),
+            runs=self.whole("runs", _runs(config, language)),
             timeout=self.number("timeout", config.timeout),
             max_output_bytes=self.whole("max_output_bytes", 1_000_000),
             quick=self.words("quick"),
@@ -147,6 +156,11 @@ class _Reader:
         )
         self.finish()
         return made
+
+    def no_notebook(self) -> None:
+        for key in ("sanitizers", "profile", "quick", "grade"):
+            if key in self.table:
+                raise self.bad(f"{key} is not for notebooks", "remove it")
 
     def known_tools(self, names: tuple[str, ...]) -> None:
         for name in names:

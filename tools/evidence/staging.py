@@ -28,10 +28,10 @@ class Staging:
     """A folder of finished records.
 
     Args:
-        folder: Where they lie; made when the first is written.
+        folder: Where they lie; made when the first is written. None to keep nothing.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder
 
     def add(self, program: Program, text: str, request: str) -> None:
@@ -45,12 +45,16 @@ class Staging:
         Raises:
             RecordError: It cannot be written; records kept before are whole.
         """
+        if self.folder is None:
+            return
         document = json.dumps({"request": request, "record": text}, ensure_ascii=False)
-        store.write(self._path(program), document)
+        store.write(self._path(self.folder, program), document)
 
     def get(self, program: Program, request: str) -> Record | None:
         """Return a program's record, if it was made for this very request and passed."""
-        path = self._path(program)
+        if self.folder is None:
+            return None
+        path = self._path(self.folder, program)
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["request"] != request:
@@ -63,10 +67,12 @@ class Staging:
 
     def clear(self) -> None:
         """Remove everything."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _path(self, program: Program) -> Path:
-        return self.folder / f"{program.folder}--{program.stem}.json"
+    @staticmethod
+    def _path(folder: Path, program: Program) -> Path:
+        return folder / f"{program.folder}--{program.stem}.json"
 
 
 def fingerprint(

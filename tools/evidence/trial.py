@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from evidence import mutants, profiler, runner, sanitizer
+from evidence import mutants, notebookrun, profiler, runner, sanitizer
 from evidence.errors import SourceError
 
 if TYPE_CHECKING:
@@ -84,13 +84,12 @@ class Subject:
         self, words: Sequence[str], timeout: float, keep: Mapping[str, Path] | None = None
     ) -> RunResult:
         """Run a command in a folder with the program's files."""
-        return self.machine.run(
-            runner.task(
-                words, self.files, timeout=timeout, keep=keep,
-                max_bytes=self.program.plan.max_output_bytes,
-                environment=self.machine.environment,
-            )
+        todo = runner.task(
+            words, self.files, timeout=timeout, keep=keep,
+            max_bytes=self.program.plan.max_output_bytes, environment=self.machine.environment,
         )  # fmt: skip
+        do = self.machine.run
+        return notebookrun.run(do, todo) if self.program.language == "notebook" else do(todo)
 
     def instead(self, name: str, path: Path) -> Subject:
         """Return the subject with another file in a place, for a mutant."""
@@ -114,8 +113,8 @@ def subject(program: Program, machine: Machine, main: Path, modules: Iterable[st
     Args:
         program: The program.
         machine: Where it runs.
-        main: The binary, or the Python source.
-        modules: Other files of a Python program, relative to its folder.
+        main: The binary, the Python source or the notebook.
+        modules: Other files of a program in Python, relative to its folder.
 
     Raises:
         SourceError: A file that it needs lies outside its folder.
@@ -131,6 +130,8 @@ def subject(program: Program, machine: Machine, main: Path, modules: Iterable[st
     head = program.run.words[:1]
     if program.language == "python":
         head = (sys.executable, program.run.words[1])
+    if program.language == "notebook":
+        head = notebookrun.head(program.path.name, program.plan.max_output_bytes)
     return Subject(program, machine, head, files)
 
 

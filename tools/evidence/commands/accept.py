@@ -15,7 +15,8 @@ from evidence import accept, project, readme
 def command(start: Path | None, bundles: tuple[Path, ...]) -> int:
     """Verify bundles recorded elsewhere and store their records.
 
-    A record is taken only if it was made from the sources of this tree.
+    A record is taken only if it was made from the sources of this tree. Bundles of
+    several shards and devices can be given in any order.
     """
     found = project.load(start)
     report = accept.accept(found, bundles)
@@ -29,5 +30,7 @@ def command(start: Path | None, bundles: tuple[Path, ...]) -> int:
         click.echo(f"warning: {name} failed when it was recorded", err=True)
     for finding in report.refused:
         click.echo(finding.explain(), err=True)
-    click.echo(f"{len(report.filed)} taken, {len(report.refused)} refused")
+    missing = sum(finding.code == "missing-shard" for finding in report.refused)
+    more = f", {missing} {'shard' if missing == 1 else 'shards'} missing" if missing else ""
+    click.echo(f"{len(report.filed)} taken, {len(report.refused) - missing} refused{more}")
     return 1 if report.refused else 0

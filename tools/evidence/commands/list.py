@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evidence import check, project, states
+from evidence import check, costs, project, states
+from evidence.selecting import TO_RECORD
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from evidence.project import Project
     from evidence.states import State
-
-# What a recorder would do something about.
-TO_RECORD = ("stale", "missing", "failed", "partial", "edited", "unpinned")
 
 
 @click.command("list")
@@ -27,7 +26,10 @@ TO_RECORD = ("stale", "missing", "failed", "partial", "edited", "unpinned")
 def command(
     start: Path | None, names: tuple[str, ...], device: str | None, stale: bool, as_json: bool
 ) -> int:
-    """List programs and the state of their evidence."""
+    """List programs and the state of their evidence.
+
+    With --json, `cost` is the seconds that recording a program is expected to take.
+    """
     found = project.load(start)
     rows = [
         state
@@ -36,11 +38,11 @@ def command(
         if (state := states.judge(found, program, label)).name in TO_RECORD or not stale
     ]
     if as_json:
-        click.echo(json.dumps([_row(state) for state in rows], indent=1, ensure_ascii=False))
-        return 0
+        listed = [_row(found, state) for state in rows]
+        click.echo(json.dumps(listed, indent=1, ensure_ascii=False))
     width = max((len(state.program.name) for state in rows), default=0)
-    for state in rows:
-        row = _row(state)
+    for state in rows if not as_json else ():
+        row = _row(found, state)
         click.echo(
             f"{state.program.name:<{width}}  {state.device:<6}  {state.name:<8}  "
             f"{row['recorded'] or '-':<10}  {row['note']}".rstrip()
@@ -50,7 +52,7 @@ def command(
     return 1 if found.problems else 0
 
 
-def _row(state: State) -> dict[str, Any]:
+def _row(found: Project, state: State) -> dict[str, Any]:
     record = state.record
     note = state.findings[0].message if state.findings else ""
     return {
@@ -61,5 +63,6 @@ def _row(state: State) -> dict[str, Any]:
         "recorded": record.data["recorded"]["date"] if record else None,
         "runs": len(record.data["runs"]) if record else 0,
         "seconds": sum(run["seconds"] for run in record.data["runs"]) if record else None,
+        "cost": costs.expected(found, state.program, state.device),
         "note": note,
     }

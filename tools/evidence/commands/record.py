@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from evidence import document, machine, project, readme, recorder, toolchain
+from evidence import (
+    document,
+    gpus,
+    machine,
+    project,
+    readme,
+    recorder,
+    selecting,
+    shards,
+    sinks,
+    toolchain,
+)
 from evidence.device import LocalGpu
+from evidence.errors import EvidenceError
 from evidence.progress import reporter
 from evidence.trial import Request
+
+if TYPE_CHECKING:
+    from evidence.device import Gpu
 
 
 @click.command("record")
@@ -17,6 +34,10 @@ from evidence.trial import Request
 @click.option(
     "--bundle", type=click.Path(dir_okay=False, path_type=Path),
     help="Write one file for `evidence accept` instead of storing into the tree.",
+)  # fmt: skip
+@click.option(
+    "--shard", metavar="I/N",
+    help="Only the I-th of N parts that take about as long; with --bundle.",
 )  # fmt: skip
 @click.option(
     "--runs", type=click.IntRange(min=1), help="Process runs of each program (default: its plan's)."
@@ -28,18 +49,26 @@ from evidence.trial import Request
 @click.option("--no-sanitize", is_flag=True, help="Leave the sanitizers out.")
 @click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
 @click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
+@click.option(
+    "--gpus", "use", metavar="all|0,1,…",
+    help="GPUs to use side by side, one program on each at a time (default: the first).",
+)  # fmt: skip
+@click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
     start: Path | None,
     names: tuple[str, ...],
     bundle: Path | None,
+    shard: str | None,
     runs: int | None,
     everything: bool,
     force: bool,
     no_sanitize: bool,
     no_profile: bool,
     no_mutants: bool,
+    use: str | None,
+    wait: bool,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
@@ -48,15 +77,28 @@ def command(
     """
     if names and everything:
         raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    chosen = None if shard is None else shards.read(shard)
+    if chosen is not None and bundle is None:
+        raise EvidenceError(
+            "--shard needs --bundle: what one shard stores would move the others' programs",
+            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
+        )
     found = project.load(start)
-    here = machine.probe(LocalGpu())
+    here, *beside = _machines(LocalGpu(), use)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
-    programs = recorder.select(found, names, label, nvcc, everything=everything or force)
+    wanted = selecting.select(found, names, label, nvcc, everything=everything or force)
+    selection = selecting.narrow(found, wanted, label, chosen)
+    programs = selection.programs
     problems = () if names else found.problems
     for problem in problems:
         click.echo(problem.explain(), err=True)
-    if not programs:
+    if chosen is not None:
+        click.echo(
+            f"shard {chosen[0]}/{chosen[1]}: {len(programs)} of {len(wanted)} programs, "
+            f"about {selection.seconds:.0f} s"
+        )
+    elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
@@ -68,8 +110,9 @@ def command(
     report = recorder.record(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
-        reporter=reporter(), where=document.origin(found.root, commit), target=bundle,
-        restart=force,
+        reporter=reporter(), where=document.origin(found.root, commit),
+        sink=sinks.Bundle(bundle, selection.part) if bundle else None, beside=beside,
+        restart=force, wait=wait,
     )  # fmt: skip
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
@@ -84,3 +127,11 @@ def command(
         f"on {label}; {len(report.written)} files written"
     )
     return 0 if report.succeeded and not problems else 1
+
+
+def _machines(gpu: Gpu, use: str | None) -> list[machine.Machine]:
+    here = machine.probe(gpu)
+    if use is None:
+        return [here]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return gpus.machines(here, gpus.choose(gpu.every(), use, visible))
