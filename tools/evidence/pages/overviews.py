@@ -1,4 +1,4 @@
-"""The tables over all evidence and all pages: looked up, and as HTML."""
+"""Looking up the tables over all evidence: `status`, `claims` and `devices`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from evidence import addresses
 from evidence.errors import EvidenceError
-from evidence.pages import claimlist, coursemap, overview, shown
+from evidence.pages import shown
 
 if TYPE_CHECKING:
     from evidence.pages.binder import Binder
-    from evidence.pages.bindings import Pages
     from evidence.pages.directives import Block, Option
-    from evidence.pages.overview import Link
 
 
 def look_up(binder: Binder, block: Block) -> shown.Overview:
@@ -20,26 +18,6 @@ def look_up(binder: Binder, block: Block) -> shown.Overview:
     option = block.option("ceilings")
     parts = [] if option is None else [(part.strip(), option) for part in option.text.split(",")]
     return shown.Overview(block.kind, tuple(_ceiling(binder, *part) for part in parts))
-
-
-def html(found: shown.Overview, pages: Pages, link: Link) -> str:
-    """Return a table.
-
-    Args:
-        found: Which one.
-        pages: All pages.
-        link: Gives the address of an anchor on a page.
-    """
-    library = pages.library
-    if found.kind == "status":
-        return overview.status(library, link)
-    if found.kind == "claims":
-        return claimlist.claims(pages, link)
-    if found.kind == "map":
-        return coursemap.drawing(library.course, link)
-    if found.kind == "days":
-        return coursemap.titles(library.course, link)
-    return overview.devices(library, found.ceilings, link)
 
 
 def _ceiling(binder: Binder, text: str, option: Option) -> shown.Ceiling:

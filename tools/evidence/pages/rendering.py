@@ -21,11 +21,11 @@ from evidence.pages import (
     ids,
     ledger,
     listing,
-    overviews,
     predict,
     reading,
     render,
     shown,
+    tables,
     watching,
     wholes,
 )
@@ -188,7 +188,7 @@ class Rendering:
                 found, self._side(found.old), self._side(found.new), self._finished
             )
         if isinstance(found, shown.Overview):
-            return overviews.html(found, self._pages, self._place)
+            return tables.html(found, self._pages, self._place)
         if isinstance(found, Ledger):
             return ledger.summary(self.bound.shown)
         return _error(found)
