@@ -14,6 +14,7 @@ from evidence.pages import (
     grounds,
     judging,
     lint,
+    nbblock,
     overviews,
     plots,
     predict,
@@ -257,6 +258,7 @@ _ELSEWHERE: dict[str, Callable[[Binder, Block], Shown]] = {
     "ledger": rulings.count,
     "plot": plots.bind,
     "diff": diffs.bind,
+    "notebook": nbblock.look_up,
     "predict": predict.look_up,
     **dict.fromkeys(directives.OVERVIEWS, overviews.look_up),
 }

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 BLOCKS: dict[str, tuple[str, ...]] = {
     "code": (),
     "output": (),
+    "notebook": (),
     "claim": ("expect", "device", "fails_on", "margin"),
     "plot": ("kind", "title", "x", "y", "at", "series", "ceiling", "log"),
     "diff": ("old", "new", "values"),
@@ -28,10 +29,16 @@ BLOCKS: dict[str, tuple[str, ...]] = {
 OVERVIEWS = ("status", "claims", "devices", "map", "days")
 """Blocks that show something of all evidence, or of all pages."""
 
-ARGUMENTS = {"code": "file.cu:region", "output": "program", "ledger": "62", "ruling": "8"}
+ARGUMENTS = {
+    "code": "file.cu:region",
+    "output": "program",
+    "notebook": "program",
+    "ledger": "62",
+    "ruling": "8",
+}
 """Blocks that take an argument, and what it looks like."""
 
-LISTING = ("code", "output")
+LISTING = ("code", "output", "notebook")
 """Blocks that show a program, or a part of it."""
 
 WITH_TEXT = ("claim", "plot", "predict", "ruling")

@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import tostring
 
-from evidence.findings import failing
 from evidence.pages import (
     banners,
     builds,
@@ -21,6 +20,7 @@ from evidence.pages import (
     ids,
     ledger,
     listing,
+    nbblock,
     predict,
     reading,
     render,
@@ -29,6 +29,7 @@ from evidence.pages import (
     watching,
     wholes,
 )
+from evidence.pages.nbpage import Part
 from evidence.pages.ruled import Ledger, Ruling
 from evidence.pages.trace import Trace, watched
 
@@ -92,6 +93,16 @@ class Rendering:
         self._host.announce(_ANCHOR.findall(html))
         return html
 
+    def notebook(self, index: int) -> list[Part]:
+        """Return a notebook, piece by piece."""
+        found = self.item(index)
+        if not isinstance(found, shown.Notebook):
+            return [Part(_error(found))]
+        named = self._first(ids.output(found.program.name))
+        made = nbblock.parts(self._library, self._host, found, self._place, named=named)
+        self._host.announce(_ANCHOR.findall("".join(part.html for part in made)))
+        return made
+
     def claim_id(self, index: int) -> str:
         """Return the anchor of a claim: its number among the page's claims."""
         items = self.bound.page.scan.items[: index + 1]
@@ -111,10 +122,8 @@ class Rendering:
 
     def ruling(self, index: int) -> str:
         """Return the HTML of what stands under a ruling's sentence."""
-        found = self.item(index)
-        if isinstance(found, Ruling):
-            return ledger.details(found, self._finished, self._home)
-        return _error(found)
+        found, links = self.item(index), (self._finished, self._home)
+        return ledger.details(found, *links) if isinstance(found, Ruling) else _error(found)
 
     def predict(self, index: int) -> str:
         """Return the HTML of what stands under a question."""
@@ -154,16 +163,8 @@ class Rendering:
 
     def banner(self) -> str:
         """Return what stands on top of the page if a build would fail on it."""
-        wrong = [f for f in failing(self.bound.findings) if f.code != banners.STALE]
-        folders = {state.program.path.parent for state in self.bound.believed}
-        project = self._library.project
-        wrong += [f for f in project.problems if (project.root / f.path).parent in folders]
-        said = [*(finding.explain() for finding in wrong), *(str(error) for error in self.late)]
-        author = self._pages.edits
-        if author is not None:
-            said += filter(None, map(author.failure, self.bound.believed))
-        stale = [s for s in self.bound.believed if any(f.code == banners.STALE for f in s.findings)]
-        return banners.stale(stale, author) + banners.failing(said)
+        late = [str(error) for error in self.late]
+        return banners.on_top(self.bound, self._library.project, self._pages.edits, late)
 
     def dated(self, html: str) -> str:
         """Return the page's HTML with the date of its evidence under the title."""
@@ -189,9 +190,7 @@ class Rendering:
             )
         if isinstance(found, shown.Overview):
             return tables.html(found, self._pages, self._place)
-        if isinstance(found, Ledger):
-            return ledger.summary(self.bound.shown)
-        return _error(found)
+        return ledger.summary(self.bound.shown) if isinstance(found, Ledger) else _error(found)
 
     def _side(self, code: shown.Code) -> comparison.Side:
         return comparison.Side(code, self._library.text(code.program), self._full(code.program))

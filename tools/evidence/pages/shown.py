@@ -46,6 +46,19 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Notebook:
+    """A whole notebook, with what its cells left.
+
+    Attributes:
+        program: The notebook.
+        state: Its evidence on the primary device.
+    """
+
+    program: Program
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One value behind a shown number.
 
@@ -256,8 +269,8 @@ class Failed:
 
 
 Shown = (
-    Code | Output | Number | Sourced | Claim | Ruling | Ledger | Overview | Plot | Diff | Predict
-    | Failed
+    Code | Output | Notebook | Number | Sourced | Claim | Ruling | Ledger | Overview | Plot | Diff
+    | Predict | Failed
 )  # fmt: skip
 
 
