@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from evidence import accept, project, readme
+
+if TYPE_CHECKING:
+    from evidence.accept import Report
+    from evidence.project import Project
 
 
 @click.command("accept")
@@ -19,7 +24,11 @@ def command(start: Path | None, bundles: tuple[Path, ...]) -> int:
     several shards and devices can be given in any order.
     """
     found = project.load(start)
-    report = accept.accept(found, bundles)
+    return told(found, accept.accept(found, bundles))
+
+
+def told(found: Project, report: Report) -> int:
+    """Say what came of accepting, and return the exit status."""
     for filed in report.filed:
         click.echo(filed.explain())
         for change in filed.drift:
