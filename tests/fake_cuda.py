@@ -25,8 +25,11 @@ words = sys.argv[1:]
 if words == ["--version"]:
     print("Cuda compilation tools, release 13.0, V{version}")
     raise SystemExit
-with open("{calls}", "a") as log:
-    log.write(" ".join(words) + "\\n")
+try:
+    with open("{calls}", "a") as log:
+        log.write(" ".join(words) + "\\n")
+except OSError:
+    pass  # in a sandbox
 source = next(w for w in words if w.endswith(".cu"))
 output = words[words.index("-o") + 1]
 architecture = next((w.split("=")[1] for w in words if w.startswith("-arch=")), "sm_52")

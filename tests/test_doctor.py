@@ -1,6 +1,7 @@
 """What this machine can do, tried rather than assumed."""
 
 import json
+import re
 
 import pytest
 
@@ -65,6 +66,18 @@ def test_a_machine_without_anything(tmp_path, monkeypatch):
     assert rows["CUDA_HOME"].found == f"{tmp_path}/nothing has no bin/nvcc, so it was passed over"
     assert "a program runs" not in rows
     assert doctor.able(list(rows.values())) == {"check": True, "build": False, "record": False}
+
+
+def test_a_machine_with_and_without_a_sandbox(tmp_path, kit, monkeypatch):
+    row = examine(tmp_path, kit, NoGpu())["sandbox"]
+    if row.state == "ok":
+        assert re.fullmatch(r"bubblewrap [\d.]+; record --untrusted works", row.found)
+    monkeypatch.setenv("PATH", "/nowhere")
+    row = examine(tmp_path, kit, NoGpu())["sandbox"]
+    assert (row.state, row.found, row.fix) == (
+        "warning", "no sandbox on this machine: bwrap is not installed",
+        "install it: apt-get install bubblewrap",
+    )  # fmt: skip
 
 
 def test_another_compiler_than_the_pin(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evidence import processes, runner
+from evidence import pipes, processes, runner
 from evidence.errors import ToolchainError
 
 
@@ -187,7 +187,7 @@ def test_an_interrupted_run_leaves_no_process(tmp_path, monkeypatch):
         seen.append(reader.process.pid)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner._Reader, "_pump", interrupted)
+    monkeypatch.setattr(pipes.Reader, "_pump", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "sleep 300")
     assert dies(seen[0])

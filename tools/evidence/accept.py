@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evidence import bundle, document, filing, key, scrub, shards, states, store
+from evidence import bundle, document, filing, key, scrub, shards, states, store, terminal
 from evidence.errors import EvidenceError, RecordError
 from evidence.findings import Finding, ordered
 from evidence.model import FileHash, Inputs
@@ -176,6 +176,9 @@ def _verify(
         raise RecordError(f"its device label {record.device!r} cannot be part of a file's name")
     _check_key(program, record)
     leak = next(iter(scrub.leaks(store.dump(record.data))), None)
+    sign = terminal.control(record.data)
+    if sign:
+        raise RecordError(f"holds the control character {sign}, which no recorder leaves in it")
     if leak is not None:
         raise RecordError(f"holds {leak.text!r}, which tells about the machine it was recorded on")
     return program, record

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from evidence.ninjafile import Target
     from evidence.project import Project
+    from evidence.sandbox import Sandbox
     from evidence.toolchain import Nvcc
 
     Progress = Callable[[int, int, str], None]
@@ -122,6 +123,7 @@ def make(
     jobs: int | None = None,
     progress: Progress | None = None,
     architectures: Iterable[str] = (),
+    sandbox: Sandbox | None = None,
 ) -> bool:
     """Bring targets up to date.
 
@@ -132,6 +134,7 @@ def make(
         jobs: Compilers at a time; one per core by default.
         progress: Called with done, total and name as targets finish.
         architectures: Those of `wanted` that the configuration lacks.
+        sandbox: What the compiler runs in; None for nothing.
 
     Returns:
         Whether every target came out as it must.
@@ -144,7 +147,10 @@ def make(
     ninja = find_ninja()
     root = project.root
     everything = graph(project, architectures)
-    ninjafile.write_if_changed(root / ninjafile.FILE, ninjafile.render(everything, nvcc, root))
+    if sandbox is not None:
+        sandbox.give({(root / target.output).parent for target in wanted})
+    text = ninjafile.render(everything, nvcc, root, sandbox)
+    ninjafile.write_if_changed(root / ninjafile.FILE, text)
     wish = ninjafile.render_wish(target.output for target in wanted)
     ninjafile.write_if_changed(root / ninjafile.WISH, wish)
     workers = str(jobs or os.cpu_count() or 1)

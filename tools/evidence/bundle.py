@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
+SIGNATURE = f"{MANIFEST}.sig"  # see `signing`
 
 _MOMENT = (1980, 1, 1, 0, 0, 0)  # zip's first; the same records make the same file
 _LARGEST = 64 * 2**20  # bytes of one entry, unpacked
@@ -73,16 +74,17 @@ def pack(records: Iterable[tuple[str, str, str]], part: Part | None = None) -> b
             data = text.encode("utf-8")
             digest = hashlib.sha256(data).hexdigest()
             entries.append({"program": program, "device": device, "entry": name, "sha256": digest})
-            file.writestr(_info(name), data)
+            file.writestr(info_of(name), data)
         manifest: dict[str, Any] = {"bundle": SCHEMA, "tool": __version__, "records": entries}
         if part is not None:
             manifest["shard"] = part.document()
         text = json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
-        file.writestr(_info(MANIFEST), text.encode("utf-8"))
+        file.writestr(info_of(MANIFEST), text.encode("utf-8"))
     return buffer.getvalue()
 
 
-def _info(name: str) -> zipfile.ZipInfo:
+def info_of(name: str) -> zipfile.ZipInfo:
+    """Return what an entry's head says: the same whenever it is written."""
     info = zipfile.ZipInfo(name, _MOMENT)
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o644 << 16
@@ -185,7 +187,7 @@ def _entries(path: Path, file: zipfile.ZipFile) -> list[Entry]:
         ]
     except (KeyError, TypeError):
         raise _bad(path, f"{MANIFEST} does not list its records") from None
-    strangers = sorted(set(file.namelist()) - {row[2] for row in rows} - {MANIFEST})
+    strangers = sorted(set(file.namelist()) - {row[2] for row in rows} - {MANIFEST, SIGNATURE})
     if strangers:
         raise _bad(path, f"has an entry {strangers[0]!r} that {MANIFEST} does not list")
     return [_entry(file, row) for row in rows]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from evidence import build, key, mutants, ninjafile
+from evidence import build, key, mutants, ninjafile, untrusted
 from evidence.errors import EvidenceError
 from evidence.mutants import Verdict
 
@@ -66,11 +66,13 @@ def compile_all(
     """Compile programs and their mutants for the machine's device.
 
     What changed while it was compiled, or what ninja took for up to date
-    though it is not, is compiled once more.
+    though it is not, is compiled once more. In a stranger's tree nothing is taken for it.
 
     Raises:
         ToolchainError: ninja is missing or cannot work.
     """
+    if machine.sandbox is not None:
+        untrusted.clean(project.root)
     done = _attempt(project, programs, machine, request, reporter)
     unsteady = [program for program in programs if program.name in done.changed]
     if unsteady:
@@ -162,7 +164,10 @@ def _make(
     build.forget(project.root, (t for t in targets if t.kind == "must-fail"))
     reporter.begin("compiling", len(targets))
     architectures = [machine.device.architecture]
-    build.make(project, targets, nvcc, progress=reporter.part, architectures=architectures)
+    build.make(
+        project, targets, nvcc, progress=reporter.part, architectures=architectures,
+        sandbox=machine.sandbox,
+    )  # fmt: skip
     reporter.end()
     return [build.result(project.root, target, nvcc) for target in targets]
 

@@ -23,6 +23,7 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "nvcc": (str, "a version such as 13.0"),
     "labels": (dict, "a table of GPU name = label"),
     "slurm": (dict, "a table of device label = how Slurm gives it out"),
+    "allowed_signers": (str, "a file, or empty for none"),
     "verbatim": (list, "a list of names such as CUDA_CHECK"),
 }
 
@@ -48,6 +49,8 @@ class Config:
         slurm: Device's label → how Slurm gives it out; see `slurmconfig`.
         verbatim: Names of the macros, functions and structs of which every
             program's copy must be the same.
+        allowed_signers: OpenSSH's file of who may sign bundles, relative to
+            `root`; empty for none.
     """
 
     root: Path
@@ -63,6 +66,7 @@ class Config:
     labels: dict[str, str] = field(default_factory=dict)
     slurm: dict[str, Any] = field(default_factory=dict)
     verbatim: tuple[str, ...] = ()
+    allowed_signers: str = ""
 
 
 def load(start: Path | None = None) -> Config:

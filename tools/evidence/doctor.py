@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from evidence import notebookrun, notebooks, profiler, runner, sanitizer, toolchain
+from evidence import (
+    notebookrun,
+    notebooks,
+    profiler,
+    runner,
+    sandbox,
+    sanitizer,
+    toolchain,
+)
 from evidence.build import find_ninja
 from evidence.errors import ToolchainError
 from evidence.model import Profile
@@ -90,7 +98,7 @@ def examine(
         rows.append(_profiler(toolchain.find_tool(profiler.TOOL, nvcc, env), binary))
     for tool in ("cuobjdump", "nvdisasm"):
         rows.append(_optional_tool(tool, nvcc, env))
-    rows += [_notebooks(try_tools=try_tools), _git()]
+    rows += [_notebooks(try_tools=try_tools), _git(), _sandbox()]
     return [*rows, *_packages()]
 
 
@@ -228,7 +236,7 @@ def _notebooks(*, try_tools: bool) -> Row:
     if lacks:
         return Row(_NOTEBOOKS, "warning", lacks, notebookrun.INSTALL)
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in notebookrun.PACKAGES)
-    if not try_tools:
+    if not try_tools or not hasattr(os, "killpg"):  # programs are run on POSIX alone
         return Row(_NOTEBOOKS, "ok", f"{versions}; not tried")
     with tempfile.TemporaryDirectory(prefix=runner.folder_prefix()) as folder:
         path = Path(folder) / "one.ipynb"
@@ -249,6 +257,14 @@ def _git() -> Row:
         fix = "install it, or give the commit: evidence record --commit"
         return Row("git", "warning", "not found", fix)
     return Row("git", "ok", toolchain.tool_version(Path(path)))
+
+
+def _sandbox() -> Row:
+    try:
+        found = sandbox.find()
+    except ToolchainError as error:
+        return Row("sandbox", "warning", error.message, error.fix or "")
+    return Row("sandbox", "ok", f"{found.isolation}; record --untrusted works")
 
 
 def _packages() -> Iterator[Row]:

@@ -167,7 +167,7 @@ def assemble(
             "commit": where.commit,
             "date": where.date,
             "dirty": where.dirty,
-            "isolation": "none",
+            "isolation": machine.isolation,
             "tool": __version__,
         },
         "run_command": list(program.run.words),

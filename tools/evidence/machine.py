@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from evidence.device import Device, Gpu
     from evidence.runner import RunResult, Task
+    from evidence.sandbox import Sandbox
     from evidence.toolchain import Nvcc
 
 
@@ -31,6 +32,7 @@ class Machine:
         ncu_version: Its version.
         environment: Variables that tie a process to the device.
         run: Runs a task; tests put their own here.
+        sandbox: What everything runs and is compiled in; None for nothing.
     """
 
     device: Device
@@ -41,6 +43,12 @@ class Machine:
     ncu_version: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     run: Callable[[Task], RunResult] = runner.run
+    sandbox: Sandbox | None = None
+
+    @property
+    def isolation(self) -> str:
+        """Return what kept programs away from the machine, as a record says it."""
+        return self.sandbox.isolation if self.sandbox else "none"
 
 
 def probe(gpu: Gpu, environ: Mapping[str, str] | None = None) -> Machine:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from evidence.model import Program
+    from evidence.sandbox import Sandbox
     from evidence.toolchain import Nvcc
 
 Kind = Literal["program", "must-fail", "mutant"]
@@ -136,7 +137,9 @@ def command(target: Target, nvcc: Nvcc) -> tuple[str, ...]:
     return (*words, "-MD", "-MF", f"{output}.d")
 
 
-def render(everything: Iterable[Target], nvcc: Nvcc, root: Path) -> str:
+def render(
+    everything: Iterable[Target], nvcc: Nvcc, root: Path, sandbox: Sandbox | None = None
+) -> str:
     """Return the text of the ninja file for all targets."""
     step = shlex.join([sys.executable, "-IS", str(_STEP)])
     lines = [
@@ -158,7 +161,10 @@ def render(everything: Iterable[Target], nvcc: Nvcc, root: Path) -> str:
         folder = target.program.relative.rpartition("/")[0]
         up = "../" * target.program.relative.count("/")
         source = up + target.source if target.mutant else target.program.path.name
-        words = [folder, source, target.output, "--", *command(target, nvcc)]
+        compiler = command(target, nvcc)
+        if sandbox is not None:
+            compiler = sandbox.step(root, folder, target.output, compiler)
+        words = [folder, source, target.output, "--", *compiler]
         lines += [
             f"build {_path(target.output)}: nvcc {_path(target.source)}",
             f"  mode = {target.kind}",

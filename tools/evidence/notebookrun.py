@@ -73,7 +73,13 @@ def run(do: Callable[[Task], RunResult], todo: Task) -> RunResult:
         done = do(replace(todo, keep={**todo.keep, _RESULT: path}))
         if not path.is_file():
             return done
-        return replace(done, cells=tuple(json.loads(path.read_text(encoding="utf-8"))))
+        try:
+            cells = tuple(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError, RecursionError):
+            # The notebook's own code can write there too.
+            wrong = "overwrote the account of its cells"
+            return replace(done, problems=(*done.problems, wrong))
+        return replace(done, cells=cells)
 
 
 def lines_of(run_document: Mapping[str, Any], output: Mapping[str, Any]) -> Sequence[str]:

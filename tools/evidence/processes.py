@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+_SHELL_SIGNAL = 128  # added to a signal's number in an exit status
+
+
 def kill_of(folder: str) -> list[int]:
     """Kill every process whose environment names a folder as its HOME or TMPDIR.
 
@@ -63,6 +66,32 @@ def _processes(folder: str) -> Iterator[int]:
             continue
         if wanted in environment:
             yield int(entry.name)
+
+
+def resident(pid: int) -> int:
+    """Return the bytes that a process and all that descend from it hold in memory.
+
+    What several of them share is counted for each.
+    """
+    page = os.sysconf("SC_PAGE_SIZE")
+    pages, pending = 0, [pid]
+    while pending:
+        folder = Path(f"/proc/{pending.pop()}")
+        try:
+            pages += int((folder / "statm").read_text("ascii").split()[1])
+            threads = list((folder / "task").iterdir())
+        except (OSError, IndexError):
+            continue  # it has ended
+        for thread in threads:
+            with contextlib.suppress(OSError):
+                pending += map(int, (thread / "children").read_text("ascii").split())
+    return pages * page
+
+
+def unwrapped(status: int) -> int:
+    """Return -11 for 139, as which a wrapper passes on an end by SIGSEGV."""
+    number = status - _SHELL_SIGNAL
+    return -number if number in set(signal.Signals) else status
 
 
 def no_core(pid: int) -> None:

@@ -104,7 +104,7 @@ def record(
         if orphans:
             reporter.say(f"ended {orphans} programs that a killed recording had left running")
         session = _Session(project, machines, request, reporter, where, sink or Tree(project))
-        if restart:
+        if restart or machine.sandbox is not None:
             session.sink.staging.clear()
         try:
             return session.run(programs)

@@ -7,24 +7,20 @@ killed and reported.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import selectors
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from evidence import processes, terminal
+from evidence import pipes, processes, terminal
 from evidence.errors import FULL, MachineError, ToolchainError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import IO
 
 # What a program may need to find its libraries and its GPU.
 ALLOWED = (
@@ -41,11 +37,6 @@ FIXED = {
     "PYTHONUTF8": "1",
 }
 PREFIX = "evidence-run-"
-
-_TICK = 0.05  # seconds between looks at the clock while a program is silent
-_GRACE = 0.5  # seconds a pipe may stay open after its program ended
-_KEPT_OF_FLOOD = 16_384  # bytes kept of an output that broke its cap
-_CHUNK = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +106,37 @@ class Task:
     keep: Mapping[str, Path]
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a task is started.
+
+    Attributes:
+        words: The command, with what starts it.
+        environment: Its whole environment.
+        paths: Folders that exist for this run only; they must not be in the record.
+        memory: Bytes that it may hold with all that it starts; None for any.
+        wrapped: Whether its end is told as a shell tells it: 128 + signal.
+        handles: Open files that it inherits; closed here once it runs.
+    """
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]
+    paths: tuple[str, ...]
+    memory: int | None = None
+    wrapped: bool = False
+    handles: tuple[int, ...] = ()
+
+
+class Box(Protocol):
+    """What keeps a program away from the machine; see `sandbox`."""
+
+    def bounded(self, todo: Task) -> Task:
+        """Return the task with no more time and output than any stranger gets."""
+
+    def launch(self, todo: Task, work: Path, environment: Mapping[str, str]) -> Launch:
+        """Return how to start a task whose files lie in a folder."""
+
+
 def task(
     words: Sequence[str],
     files: Mapping[str, Path],
@@ -133,12 +155,17 @@ def folder_prefix() -> str:
     return f"{PREFIX}{os.getpid()}-"
 
 
-def run(todo: Task) -> RunResult:
+def run(todo: Task, box: Box | None = None) -> RunResult:
     """Run a task in a fresh folder, which is gone afterwards.
+
+    Args:
+        todo: What to run.
+        box: What to run it in; None for directly.
 
     Raises:
         ToolchainError: The process could not be started at all.
     """
+    todo = todo if box is None else box.bounded(todo)
     folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=folder_prefix())))
     try:
         work, home = folder / "work", folder / "home"
@@ -148,9 +175,14 @@ def run(todo: Task) -> RunResult:
             target = work / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-        result = _run_in(todo, work, _environment(home, todo.environment), str(folder))
+        environment = _environment(home, todo.environment)
+        how = Launch(todo.words, environment, (str(work), str(folder)))
+        if box is not None:
+            how = box.launch(todo, work, environment)
+        result = _run_in(todo, work, how, str(folder))
         for name, target in todo.keep.items():
-            if (work / name).is_file():
+            # A sandbox makes the file before the program does.
+            if (work / name).is_file() and (work / name).stat().st_size:
                 shutil.copyfile(work / name, target)
     except OSError as error:
         # A full disk is no program's own trouble.
@@ -174,40 +206,45 @@ def _environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:
     return {**allowed, **FIXED, **own, **extra}
 
 
-def _run_in(todo: Task, work: Path, environment: dict[str, str], mark: str) -> RunResult:
+def _run_in(todo: Task, work: Path, how: Launch, mark: str) -> RunResult:
     started = time.perf_counter()
-    process = subprocess.Popen(
-        todo.words, cwd=work, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+    try:
+        process = subprocess.Popen(
+            how.words, cwd=work, env=how.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            pass_fds=how.handles,
+        )  # fmt: skip
+    finally:
+        for handle in how.handles:
+            os.close(handle)
     processes.no_core(process.pid)
-    reader = _Reader(process, started + todo.timeout, todo.max_bytes)
+    reader = pipes.Reader(process, started + todo.timeout, todo.max_bytes, how.memory)
     try:
         reader.read()
     finally:
         if process.poll() is None:
-            _kill_group(process)
+            pipes.kill_group(process)
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
         left = processes.kill_of(mark)
     seconds = reader.ended - started
     problems = list(reader.problems)
-    if (left or reader.held) and not (reader.timed_out or reader.flooded):
+    if (left or reader.held) and not (reader.timed_out or reader.stopped):
         count = max(len(left), 1)
         which = "a process" if count == 1 else f"{count} processes"
         held = " that held its output open" if reader.held else ""
         problems.append(f"left {which} running{held}")
     lines = {
-        # The folder's name is made up for this run; it must not be in the record.
         name: tuple(
-            line.replace(str(work), "<tmp>").replace(mark, "<tmp>")
-            for line in terminal.lines(name, bytes(data), problems)
+            _neutral(line, how.paths) for line in terminal.lines(name, bytes(data), problems)
         )
         for name, data in reader.data.items()
     }
     status = process.returncode
-    died = status < 0 and not reader.timed_out and not reader.flooded
+    if how.wrapped:
+        status = processes.unwrapped(status)
+    died = status < 0 and not reader.timed_out and not reader.stopped
     return RunResult(
         exit_status=status if status >= 0 and not reader.timed_out else None,
         signal=processes.signal_name(-status) if died else None,
@@ -219,79 +256,7 @@ def _run_in(todo: Task, work: Path, environment: dict[str, str], mark: str) -> R
     )
 
 
-class _Reader:
-    """Reads both pipes at once until the process ended, its time is up or a cap broke."""
-
-    def __init__(self, process: subprocess.Popen[bytes], deadline: float, cap: int) -> None:
-        self.process = process
-        self.deadline = deadline
-        self.cap = cap
-        self.data = {"stdout": bytearray(), "stderr": bytearray()}
-        self.problems: list[str] = []
-        self.ended = 0.0
-        self.timed_out = self.flooded = self.held = False
-
-    def read(self) -> None:
-        streams: dict[str, IO[bytes] | None] = {
-            "stdout": self.process.stdout, "stderr": self.process.stderr,
-        }  # fmt: skip
-        with selectors.DefaultSelector() as selector:
-            for name, stream in streams.items():
-                assert stream is not None  # noqa: S101
-                os.set_blocking(stream.fileno(), False)
-                selector.register(stream, selectors.EVENT_READ, name)
-            self._pump(selector)
-        if not self.timed_out and not self.flooded:
-            # Both pipes are closed; the process may live on in silence.
-            try:
-                self.process.wait(max(0.0, self.deadline - time.perf_counter()))
-            except subprocess.TimeoutExpired:
-                self._time_up()
-        self.ended = self.ended or time.perf_counter()
-
-    def _pump(self, selector: selectors.BaseSelector) -> None:
-        while selector.get_map():
-            for entry, _ in selector.select(_TICK):
-                self._take(selector, entry)
-            now = time.perf_counter()
-            if self.flooded:
-                return
-            if self.process.poll() is None:
-                if now >= self.deadline:
-                    self._time_up()
-                    return
-            elif not self.ended:
-                self.ended = now
-            elif now - self.ended > _GRACE:
-                # The program is gone and still somebody holds its pipe.
-                self.held = True
-                return
-
-    def _take(self, selector: selectors.BaseSelector, entry: selectors.SelectorKey) -> None:
-        try:
-            chunk = os.read(entry.fd, _CHUNK)
-        except BlockingIOError:
-            return
-        if not chunk:
-            selector.unregister(entry.fileobj)
-            return
-        kept = self.data[entry.data]
-        kept += chunk
-        if len(kept) > self.cap and not self.flooded:
-            self.flooded = True
-            del kept[min(self.cap, _KEPT_OF_FLOOD) :]
-            del kept[kept.rfind(b"\n") + 1 :]
-            self.problems.append(f"printed more than {self.cap} bytes on {entry.data}")
-            self.ended = time.perf_counter()
-            _kill_group(self.process)
-
-    def _time_up(self) -> None:
-        self.timed_out = True
-        self.ended = time.perf_counter()
-        _kill_group(self.process)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def _neutral(line: str, paths: Sequence[str]) -> str:
+    for path in paths:
+        line = line.replace(path, "<tmp>")
+    return line

@@ -67,8 +67,11 @@ class Staging:
 
     def clear(self) -> None:
         """Remove everything."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder is None:
+            return
+        if self.folder.is_symlink():
+            self.folder.unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     @staticmethod
     def _path(folder: Path, program: Program) -> Path:
@@ -89,6 +92,7 @@ def fingerprint(
         machine.device.document(labels),
         machine.nvcc.version if machine.nvcc else "",
         [bool(machine.sanitizer), bool(machine.ncu)],
+        machine.isolation,
     ]
     text = json.dumps(document, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+# Also the second set of control signs, and those that reorder a line for the eye.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def lines(stream: str, data: bytes, problems: list[str]) -> tuple[str, ...]:
@@ -42,4 +44,16 @@ def lines(stream: str, data: bytes, problems: list[str]) -> tuple[str, ...]:
 
 
 def _escape(match: re.Match[str]) -> str:
-    return f"\\x{ord(match.group()):02x}"
+    number = ord(match.group())
+    return f"\\u{number:04x}" if number > 0xFF else f"\\x{number:02x}"  # noqa: PLR2004
+
+
+def control(value: Any) -> str:
+    """Return the code of a control sign in any text of a JSON value; "" if there is none."""
+    if isinstance(value, str):
+        found = _CONTROL.search(value)
+        return _escape(found) if found else ""
+    items = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list)):
+        return ""
+    return next((code for item in items if (code := control(item))), "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evidence import build, compiling, ninjafile, project, toolchain
+from evidence import build, compiling, ninjafile, project, sandbox, toolchain, untrusted
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
 from evidence.progress import reporter
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     help="Compute capability, as 90 (default: all in [tool.evidence]); may be repeated.",
 )  # fmt: skip
 @click.option("--mutants", is_flag=True, help="Also compile the mutants.")
+@click.option(
+    "--untrusted",
+    "stranger",
+    is_flag=True,
+    help="The sources are a stranger's: compile them in a sandbox.",
+)
 @click.option("-j", "--jobs", type=click.IntRange(min=1), help="Compilers at a time.")
 @click.pass_obj
 def command(
@@ -32,10 +38,11 @@ def command(
     names: tuple[str, ...],
     architectures: tuple[int, ...],
     mutants: bool,
+    stranger: bool,
     jobs: int | None,
 ) -> int:
     """Compile every program for the configured architectures; warnings are errors."""
-    found = project.load(start)
+    found = untrusted.load(start) if stranger else project.load(start)
     programs = [p for p in found.find(names) if p.build is not None]
     wanted = [f"sm_{number}" for number in architectures or found.config.architectures]
     problems = [] if names else list(found.problems)
@@ -49,14 +56,16 @@ def command(
                 else:
                     targets.setdefault(target.output, target)
     nvcc = toolchain.find_nvcc()
+    box = sandbox.find([nvcc.path]) if stranger else None
     if not targets and not problems:
         raise EvidenceError("there is no program to compile", fix="see: evidence list")
     tell = reporter()
     tell.begin("compiling", len(targets))
     try:
         good = build.make(
-            found, list(targets.values()), nvcc, jobs=jobs, progress=tell.part, architectures=wanted
-        )
+            found, list(targets.values()), nvcc, jobs=jobs, progress=tell.part,
+            architectures=wanted, sandbox=box,
+        )  # fmt: skip
     finally:
         tell.end()
     if not good:

@@ -17,8 +17,10 @@ from evidence import (
     recorder,
     selecting,
     shards,
+    signing,
     sinks,
     toolchain,
+    untrusted,
 )
 from evidence.commands import clustered
 from evidence.device import LocalGpu
@@ -51,6 +53,14 @@ if TYPE_CHECKING:
 @click.option("--no-profile", is_flag=True, help="Leave the profiler out.")
 @click.option("--no-mutants", is_flag=True, help="Leave the mutants out.")
 @click.option(
+    "--untrusted", "stranger", is_flag=True,
+    help="The sources are a stranger's: compile and run them in a sandbox. Needs --bundle.",
+)  # fmt: skip
+@click.option(
+    "--sign", "key", type=click.Path(dir_okay=False, path_type=Path), metavar="KEY",
+    help="Sign the bundle with this SSH key.",
+)  # fmt: skip
+@click.option(
     "--gpus", "use", metavar="all|0,1,…",
     help="GPUs to use side by side, one program on each at a time (default: the first).",
 )  # fmt: skip
@@ -79,6 +89,8 @@ def command(
     no_sanitize: bool,
     no_profile: bool,
     no_mutants: bool,
+    stranger: bool,
+    key: Path | None,
     use: str | None,
     wait: bool,
     executor: str,
@@ -91,17 +103,18 @@ def command(
     Without NAMES: those whose evidence is stale, missing, failed or partial.
     """
     _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
+    chosen = None if shard is None else shards.read(shard)
+    _check_bundle(bundle, shard, key, stranger=stranger)
+    found = untrusted.load(start) if stranger else project.load(start)
     if executor == "slurm":
         given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
-        given["force"] = force
+        given |= {"force": force, "untrusted": stranger}
         options = [*(["--runs", str(runs)] if runs else []), *(f"--{k}" for k in given if given[k])]
         return clustered.run(
-            project.load(start), names, labels=labels, jobs=jobs, everything=everything or force,
-            target=bundle, options=options,
+            found, names, labels=labels, jobs=jobs, everything=everything or force,
+            target=bundle, options=options, sign=lambda: _sign(bundle, key),
         )  # fmt: skip
-    chosen = _shard(shard, bundle)
-    found = project.load(start)
-    here, *beside = _machines(LocalGpu(), use)
+    here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
     wanted = selecting.select(found, names, label, nvcc, everything=everything or force)
@@ -134,6 +147,7 @@ def command(
     # A bundle is accepted elsewhere; the READMEs are written there.
     for path in readme.write_all(found) if bundle is None and report.written else ():
         click.echo(f"wrote {path}")
+    _sign(bundle if report.written else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
     for name, reasons in report.failed:
@@ -162,18 +176,31 @@ def _contradictions(
         raise click.UsageError("--device and --jobs are for --executor slurm")
 
 
-def _shard(shard: str | None, bundle: Path | None) -> tuple[int, int] | None:
-    chosen = None if shard is None else shards.read(shard)
-    if chosen is not None and bundle is None:
+def _check_bundle(
+    bundle: Path | None, shard: str | None, key: Path | None, *, stranger: bool
+) -> None:
+    """Refuse what only makes sense of a bundle, where there is none to be."""
+    if stranger and bundle is None:
+        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    if key is not None and bundle is None:
+        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
+    if shard is not None and bundle is None:
         raise EvidenceError(
             "--shard needs --bundle: what one shard stores would move the others' programs",
             fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
         )
-    return chosen
+    if key is not None:
+        signing.signature_of(b"", key)  # before hours of work, not after
 
 
-def _machines(gpu: Gpu, use: str | None) -> list[machine.Machine]:
+def _sign(bundle: Path | None, key: Path | None) -> None:
+    if bundle is not None and key is not None:
+        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
+
+
+def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Machine]:
     here = machine.probe(gpu)
+    here = untrusted.prepare(here) if stranger else here
     if use is None:
         return [here]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")

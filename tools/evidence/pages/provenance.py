@@ -80,6 +80,8 @@ def _facts(data: Mapping[str, Any], tables: _Tables) -> str:
         facts.append(("built by", escape(shlex.join(data["build"]["command"]))))
     facts.append(("run by", escape(shlex.join(data["run_command"]))))
     facts.append(("recorded", escape(f"{made['date']} by evidence {made['tool']}")))
+    inside = made["isolation"]  # of a stranger's program, which was kept from the machine
+    facts.append(("inside", "" if inside == "none" else escape(inside)))
     commit = made["commit"] + (" with local changes" if made["dirty"] else "")
     facts.append(("commit", escape(commit)))
     facts.append(("key", escape(data["key"])))
