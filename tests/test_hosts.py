@@ -65,6 +65,7 @@ nav:
   - reference/status.md
   - reference/claims.md
   - reference/devices.md
+  - reference/ledger.md
 not_in_nav: /sources/*.md
 """
 WATCH = "watch:\n  - kernels\n  - docs\n  - pyproject.toml\n"
@@ -157,6 +158,11 @@ PAGES = {
     "reference/status.md": "# Status\n\n/// status\n///\n",
     "reference/claims.md": "# Claims\n\n/// claims\n///\n",
     "reference/devices.md": "# Devices\n\n/// devices\n///\n",
+    "reference/ledger.md": "---\nvalues:\n  time: 001-add:case-n-256/time\n---\n\n# Ledger\n\n"
+    "/// ledger | 2\n///\n\n/// ruling | 1\n    claim: It takes `9` ms.\n    kind: measurement\n"
+    "    verdict: false\n    expect: time < 9\n    by: 002-fast\nIt takes [= time ].\n///\n\n"
+    "/// ruling | 2\n    claim: It matters.\n    kind: source\n    verdict: true\n"
+    "So says [! 2 | [a book](https://example.org) ].\n///\n",
 }
 WALK = ("## Both *sums*\n\nOf `a` and b.", "print('Result')\nprint('  sum  ', 3)", "40 + 2")
 LEFT = [
@@ -164,8 +170,9 @@ LEFT = [
     [{"kind": "result", "lines": ["42"]}],
 ]
 # The parts that have to be on some page of the site, or nothing was compared.
-PARTS = ["ev-bar", "ev-cell", "ev-hosted", "ev-notebook", "ev-claim", "ev-code", "ev-day-no", "ev-diff", "ev-map", "ev-output",
-         "ev-plot", "ev-predict", "ev-record", "ev-sourced", "ev-term", "ev-value", "ev-whole",
+PARTS = ["ev-bar", "ev-cell", "ev-hosted", "ev-notebook", "ev-claim", "ev-code", "ev-day-no",
+         "ev-diff", "ev-ledger", "ev-map", "ev-output", "ev-plot", "ev-predict", "ev-record",
+         "ev-ruling", "ev-sourced", "ev-term", "ev-value", "ev-whole",
          "ev-why"]  # fmt: skip
 
 

@@ -133,6 +133,8 @@ def _count(bound: Bound, looked_at: dict[str, int]) -> None:
     for item in bound.page.scan.items:
         if isinstance(item, Inline):
             looked_at["numbers"] += item.kind == "value"
+        elif item.kind == "ruling":
+            looked_at["claims"] += item.option("expect") is not None
         elif item.kind in kinds:
             looked_at[kinds[item.kind]] += 1
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from evidence import notebooks, regions, sources, states, values
 from evidence.errors import EvidenceError, SourceError
-from evidence.pages import course, glossary, ids, scan
+from evidence.pages import course, directives, glossary, ids, scan
 from evidence.pages.memory import Memory
 from evidence.pages.pagetext import PageText
 from evidence.pages.places import Named
@@ -263,7 +263,7 @@ class Library:
     def _look_at(self, shown: str, page: PageText, homes: dict[str, str]) -> None:
         near = tuple(name for name, _ in page.front.programs)
         for item in page.scan.items:
-            if not isinstance(item, scan.Block) or item.kind not in scan.ARGUMENTS:
+            if not isinstance(item, scan.Block) or item.kind not in directives.LISTING:
                 continue
             whole = ":" not in item.argument
             try:
