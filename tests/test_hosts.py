@@ -30,9 +30,10 @@ BUILD = {
     "properdocs": ["build", "--strict", "-f", "mkdocs.yml"],
     "zensical": ["build", "--strict", "-f", "mkdocs.yml"],
 }
-CONFIG = """\
+REPOSITORY = "repo_url: https://github.com/o/r\nedit_uri: edit/dev/docs/\n"
+CONFIG = f"""\
 site_name: test
-theme:
+{REPOSITORY}theme:
   name: material
   font: false
 plugins: [search, tags, evidence]
@@ -325,6 +326,8 @@ def test_a_page_has_everything_and_no_directive_is_left(site: Tree, name: str) -
     assert re.search(r'<h2 id="both-sums">Both sums', walk)
     assert re.search(r'href="#both-sums"[^>]*>\s*<span class="md-ellipsis">', walk)
     assert re.search(r'download="walk.ipynb"', walk)
+    place = "https://colab.research.google.com/github/o/r/blob/dev/kernels/003-walk/walk.ipynb"
+    assert f'href="{place}"' in walk
     assert "  sum   3" in walk
 
 
@@ -393,7 +396,9 @@ def test_zensical_has_to_watch_what_pages_are_made_of(site: Tree) -> None:
 def test_search_works_under_zensical_too(site: Tree) -> None:
     """Its theme asks for its worker in another way than that of MkDocs."""
     shutil.copytree(ROOT / "docs/assets", site.root / "docs/assets")
-    site.write("mkdocs.yml", f"{CONFIG}extra:\n  polyfills:\n    - assets/lazysearch.js\n")
+    # The theme would ask GitHub how many stars a repository has.
+    config = CONFIG.replace(REPOSITORY, "")
+    site.write("mkdocs.yml", f"{config}extra:\n  polyfills:\n    - assets/lazysearch.js\n")
     done = start("zensical", site)
     assert done.returncode == 0, done.stderr
     with (

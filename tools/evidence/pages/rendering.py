@@ -89,18 +89,16 @@ class Rendering:
 
     def block(self, index: int) -> str:
         """Return the HTML of a code or output block."""
-        html = self._block(self.item(index))
-        self._host.announce(_ANCHOR.findall(html))
-        return html
+        return self._announced(self._block(self.item(index)))
 
     def notebook(self, index: int) -> list[Part]:
         """Return a notebook, piece by piece."""
         found = self.item(index)
         if not isinstance(found, shown.Notebook):
             return [Part(_error(found))]
-        named = self._first(ids.output(found.program.name))
-        made = nbblock.parts(self._library, self._host, found, self._place, named=named)
-        self._host.announce(_ANCHOR.findall("".join(part.html for part in made)))
+        own = self._first(ids.output(found.program.name))
+        made = nbblock.parts(self._library, self._host, found, self._place, named=own)
+        self._announced("".join(part.html for part in made))
         return made
 
     def claim_id(self, index: int) -> str:
@@ -185,12 +183,15 @@ class Rendering:
         if isinstance(found, shown.Code):
             return self._code(found)
         if isinstance(found, shown.Diff):
-            return comparison.figure(
-                found, self._side(found.old), self._side(found.new), self._finished
-            )
+            old, new = self._side(found.old), self._side(found.new)
+            return comparison.figure(found, old, new, self._finished)
         if isinstance(found, shown.Overview):
             return tables.html(found, self._pages, self._place)
         return ledger.summary(self.bound.shown) if isinstance(found, Ledger) else _error(found)
+
+    def _announced(self, html: str) -> str:
+        self._host.announce(_ANCHOR.findall(html))
+        return html
 
     def _side(self, code: shown.Code) -> comparison.Side:
         return comparison.Side(code, self._library.text(code.program), self._full(code.program))
