@@ -33,7 +33,7 @@ def main(folder: Path) -> int:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         rules = Path(__file__).with_name("linkchecker.ini")
-        words = [sys.executable, "-m", "linkcheck", "--no-status", "--config", str(rules)]
+        words = [sys.executable, "-m", "linkcheck", "--config", str(rules)]
         address = f"http://127.0.0.1:{server.server_port}/"
         done = subprocess.run([*words, address], check=False)
         server.shutdown()
