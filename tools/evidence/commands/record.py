@@ -22,6 +22,7 @@ from evidence import (
     toolchain,
     untrusted,
 )
+from evidence.commands import clustered
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
 from evidence.progress import reporter
@@ -64,6 +65,17 @@ if TYPE_CHECKING:
     help="GPUs to use side by side, one program on each at a time (default: the first).",
 )  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
+@click.option(
+    "--executor", type=click.Choice(["here", "slurm"]), default="here", show_default=True,
+    help="Record on this machine, or through jobs of a Slurm cluster.",
+)  # fmt: skip
+@click.option(
+    "--device", "labels", metavar="LABEL", multiple=True,
+    help="Only this device of [tool.evidence.slurm]; can be given several times.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Slurm jobs for each device (default: its table's)."
+)
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
@@ -81,16 +93,26 @@ def command(
     key: Path | None,
     use: str | None,
     wait: bool,
+    executor: str,
+    labels: tuple[str, ...],
+    jobs: int | None,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
 
     Without NAMES: those whose evidence is stale, missing, failed or partial.
     """
-    if names and everything:
-        raise click.UsageError("NAMES and --all contradict each other: drop one of them")
-    chosen = None if shard is None else shards.read(shard)
-    _check_bundle(bundle, shard, key, stranger=stranger)
+    _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
+    _check_bundle(bundle, key, executor, stranger=stranger)
+    if executor == "slurm":
+        given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
+        given["force"] = force
+        options = [*(["--runs", str(runs)] if runs else []), *(f"--{k}" for k in given if given[k])]
+        return clustered.run(
+            project.load(start), names, labels=labels, jobs=jobs, everything=everything or force,
+            target=bundle, options=options,
+        )  # fmt: skip
+    chosen = _shard(shard, bundle)
     found = untrusted.load(start) if stranger else project.load(start)
     here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
@@ -138,19 +160,16 @@ def command(
     return 0 if report.succeeded and not problems else 1
 
 
-def _check_bundle(
-    bundle: Path | None, shard: str | None, key: Path | None, *, stranger: bool
-) -> None:
-    """Refuse what only makes sense of a bundle, where there is none to be."""
+def _check_bundle(bundle: Path | None, key: Path | None, executor: str, *, stranger: bool) -> None:
+    """Refuse what only makes sense of a bundle that is made here, where there is none to be."""
     if stranger and bundle is None:
         raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    if stranger and executor == "slurm":
+        raise click.UsageError("--untrusted records on this machine: drop --executor slurm")
     if key is not None and bundle is None:
         raise click.UsageError("--sign signs a bundle: add --bundle FILE")
-    if shard is not None and bundle is None:
-        raise EvidenceError(
-            "--shard needs --bundle: what one shard stores would move the others' programs",
-            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
-        )
+    if key is not None and executor == "slurm":
+        raise click.UsageError("--sign signs what this machine records: use evidence sign FILE")
     if key is not None:
         signing.signature_of(b"", key)  # before hours of work, not after
 
@@ -158,6 +177,32 @@ def _check_bundle(
 def _sign(bundle: Path | None, key: Path | None) -> None:
     if bundle is not None and key is not None:
         click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
+
+
+def _contradictions(
+    executor: str,
+    names: tuple[str, ...],
+    *,
+    everything: bool,
+    shard: str | None,
+    cluster: tuple[tuple[str, ...], int | None],
+) -> None:
+    if names and everything:
+        raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    if executor == "slurm" and shard is not None:
+        raise click.UsageError("--executor slurm makes the shards itself: give --jobs N")
+    if executor != "slurm" and any(cluster):
+        raise click.UsageError("--device and --jobs are for --executor slurm")
+
+
+def _shard(shard: str | None, bundle: Path | None) -> tuple[int, int] | None:
+    chosen = None if shard is None else shards.read(shard)
+    if chosen is not None and bundle is None:
+        raise EvidenceError(
+            "--shard needs --bundle: what one shard stores would move the others' programs",
+            fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
+        )
+    return chosen
 
 
 def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Machine]:
