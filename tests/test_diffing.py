@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from evidence import diffing
+from evidence import diffing, summaries, values
 from evidence.commands.diff import command
 from evidence.errors import EvidenceError
 
@@ -258,7 +258,64 @@ def test_several_programs(committed: Any):
     text = run(committed)[1]
     assert text.startswith("001-add/one\n           address  HEAD ")
     assert text.endswith("\n\n001-add/two\n18 values compared: 1 inside band, 17 same\n\n")
-    assert run(committed, "--format", "markdown")[1].startswith("## 001-add/one\n\n|  | address |")
+
+
+def test_the_body_of_a_pull_request(committed: Any):
+    committed.program(stem="three")
+    committed.record("001-add/three", stdout=FAST)
+    toolchain = {
+        "nvcc": "13.1.2",
+        "host_compiler": "g++ 13.3.0",
+        "python": "3.12.3",
+        "packages": {},
+    }
+    committed.record("001-add/one", stdout=FAST, toolchain=toolchain)
+    status, text = run(committed, "--format", "markdown", "--exit-code")
+    assert status == 1
+    assert plain(text) == (
+        "1 of 2 records says something new, 1 for the first time.\n\n"
+        "Recorded for the first time: `001-add/three`.\n\n"
+        "## 001-add/one\n\n"
+        "| recording | HEAD | now |\n| --- | --- | --- |\n| nvcc | 13.0.88 | 13.1.2 |\n\n"
+        "|  | address | HEAD | now | new/old |\n| --- | --- | --- | --- | ---: |\n"
+        "| left band | `s/time` | 2.0_ms (2.0 to 2.2_ms) | 1.0_ms (1.0 to 1.1_ms) | 0.5 |\n"
+        "\n18 values compared: 1 left band, 17 same\n\n"
+    )
+    # What says nothing new is left out, unless it is asked for.
+    assert "## 001-add/two" not in text
+    assert "## 001-add/two" in run(committed, "--format", "markdown", "--full")[1]
+
+
+def test_when_both_were_recorded_is_told(committed: Any):
+    later = {
+        "commit": "f" * 40, "date": "2026-12-09", "dirty": True, "tool": "0.1.0",
+        "isolation": "none",
+    }  # fmt: skip
+    committed.record("001-add/one", stdout=SLOW, recorded=later)
+    assert run(committed, "001-add/one", "--format", "markdown")[1].startswith(
+        "Recorded 2026-12-01, commit 0123456789ab → 2026-12-09, commit ffffffffffff with changes\n\n"
+    )
+
+
+def test_an_outcome_that_changed_is_news(committed: Any):
+    failed = {"passed": False, "reasons": ["run 1 died by SIGSEGV", "memcheck found 2 errors"]}
+    committed.record("001-add/one", stdout=SLOW, outcome=failed)
+    text = run(committed, "--format", "markdown")[1]
+    assert "| outcome | passed | failed: run 1 died by SIGSEGV; memcheck found 2 errors |\n" in text
+
+
+def test_a_body_is_never_longer_than_github_takes(committed: Any, monkeypatch: Any):
+    for stem in ("one", "two"):
+        committed.record(f"001-add/{stem}", stdout=FAST)
+    whole = run(committed, "--format", "markdown")[1]
+    monkeypatch.setattr(summaries, "LONGEST", len(whole) - 1)
+    text = run(committed, "--format", "markdown")[1]
+    assert text.endswith(
+        "\n\n1 more program changed than there is room for here. Run `evidence diff` to see all.\n"
+    )
+    assert "## 001-add/one" in text
+    assert "## 001-add/two" not in text
+    assert summaries.LONGEST < 65_536
 
 
 def test_two_devices(committed: Any):
@@ -372,3 +429,24 @@ def test_without_git(committed: Any, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(EvidenceError) as caught:
         run(committed, "001-add/one")
     assert str(caught.value) == "git is not there — install git, or compare two files"
+
+
+def test_what_a_program_prints_is_no_markdown():
+    odd = values.Value("s/x", "|<b>|", (1.0,), ("1",), exact=True)
+    new = values.Value("s/x", "@all", (2.0,), ("2",), exact=True)
+    change = diffing.Change("s/x", "changed", odd, new)
+    text = diffing.render([change], ("a|b", "<i>"), "markdown")
+    head, rule, row = text.splitlines()[:3]
+    assert [line.count("|") for line in (head, rule, row)] == [6, 6, 6]
+    assert "<b>" not in text
+    assert "<i>" not in text
+    assert "@" not in text
+
+
+def test_a_program_with_an_odd_name(committed: Any):
+    stem = "o@x"
+    committed.program(stem=stem)
+    committed.record(f"001-add/{stem}", stdout=SLOW)
+    text = run(committed, "--format", "markdown")[1]
+    assert text.startswith("0 of 2 records say something new, 1 for the first time.\n\n")
+    assert "@" not in text

@@ -65,7 +65,7 @@ def test_a_shard_is_read():
     "document",
     [None, [], {}, {"number": 3, "device": "h200", "plan": [["a"], ["b"]]},
      {"number": 0, "device": "h200", "plan": [["a"]]}, {"number": 1, "device": 7, "plan": [["a"]]},
-     {"number": 1, "device": "h200", "plan": ["a"]}, {"number": 1, "device": "h200", "plan": [[1]]}],
+     {"number": 1, "device": "../h200", "plan": [["a"]]}, {"number": 1, "device": "h200", "plan": ["a"]}, {"number": 1, "device": "h200", "plan": [[1]]}],
 )  # fmt: skip
 def test_a_manifest_that_names_no_sound_shard(document):
     assert shards.of_document(document) is None

@@ -436,16 +436,6 @@ def test_the_command_without_a_bundle(tree, kit):
     assert "--untrusted writes nothing into the tree: add --bundle FILE" in done.stderr
 
 
-def test_a_cluster_records_no_strangers(tree, kit, tmp_path):
-    words = ("record", "--executor", "slurm", "--bundle", str(tmp_path / "out.zip"))
-    done = command(tree, kit, *words, "--untrusted")
-    assert done.returncode == 2
-    assert "--untrusted records on this machine: drop --executor slurm" in done.stderr
-    done = command(tree, kit, *words, "--sign", "key")
-    assert done.returncode == 2
-    assert "--sign signs what this machine records: use evidence sign FILE" in done.stderr
-
-
 def _fake_bwrap(tmp_path: Path, text: str) -> str:
     folder = tmp_path / "fakes"
     folder.mkdir()

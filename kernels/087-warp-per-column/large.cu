@@ -696,25 +696,30 @@ struct PathInfo {
     Kernel kernel;
     int threads;
     size_t dynamic;  // bytes of shared memory asked for at the launch
+    double words;    // of it that a thread reads in a step
 };
 
 template <int kRows, int kCols, int kRoom, What kWhat>
 static PathInfo tiledInfo(const char *name)
 {
     return {name, tiled<kRows, kCols, kRoom, kWhat>,
-            (kD / kRows) * (kD / kCols), kRoom * sizeof(Chunk)};
+            (kD / kRows) * (kD / kCols), kRoom * sizeof(Chunk),
+            kWhat == kMoves ? 4.0 * kRows * kCols / kD : 2.0 * (kRows + kCols)};
 }
 
 static PathInfo infoOf(int path)
 {
+    // For two steps 16 words of k, of q, of gate and v together, and what a
+    // lane needs for its own sum.
+    constexpr double kAheadWords = (3 * 16 + 4 + 4) / 2.0;
     const PathInfo all[kPathCount] = {
-        {"founding", founding, kD, 0},
+        {"founding", founding, kD, 0, 2.0 * kD},
         tiledInfo<16, 2, kStages, kWhole>("16 x 2"),
         tiledInfo<8, 2, kStages, kWhole>("8 x 2"),
         tiledInfo<8, 4, kStages, kWhole>("8 x 4"),
         tiledInfo<16, 1, kStages, kWhole>("16 x 1"),
         tiledInfo<16, 2, kStages, kTwoSteps>("two steps"),
-        {"ahead", ahead, 128, kStages * sizeof(Chunk)},
+        {"ahead", ahead, 128, kStages * sizeof(Chunk), kAheadWords},
         tiledInfo<16, 2, 1, kWhole>("no overlap"),
         tiledInfo<16, 2, kStages, kMoves>("moves"),
         tiledInfo<16, 2, kStages, kComputes>("computes"),
@@ -1203,6 +1208,16 @@ static void printCounts()
                 3.0 * updates);
     std::printf("  work         %.0f FLOP   (five for each)\n",
                 5.0 * updates);
+    const double steps =
+        static_cast<double>(kLarge.batch) * kLarge.heads * kLarge.steps;
+    std::printf("\nshared: what threads read of shared memory\n");
+    std::printf("  %-10s  %20s  %11s\n", "path", "words of a thread",
+                "bytes (B)");
+    for (int path = 0; path < kPathCount; ++path) {
+        const PathInfo info = infoOf(path);
+        std::printf("  %-10s  %20.0f  %11.0f\n", info.name, info.words,
+                    info.words * sizeof(float) * info.threads * steps);
+    }
 }
 
 static void printTimes(const Buffers &b, cudaStream_t stream)

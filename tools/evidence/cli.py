@@ -28,6 +28,7 @@ COMMANDS = {
     "record": "Compile and run programs on this machine's GPU, and store what happened.",
     "sign": "Sign bundles with an SSH key.",
     "accept": "Verify bundles recorded elsewhere and store their records.",
+    "verify": "Record anew without storing, and say what is not as recorded.",
     "check": "Judge whether anything is stale or false; writes nothing.",
     "values": "List every address of a program's evidence with its value.",
     "diff": "Compare two records value by value.",

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from evidence import digits, quantities, units, values
+from evidence import digits, markdown, quantities, units, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,11 +134,12 @@ def _aligned(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def _markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    if not rows:
-        return ""
-    shown = [(kind, f"`{address}`", old, new, factor) for kind, address, old, new, factor in rows]
-    lines = [head, ("---",) * (len(head) - 1) + ("---:",), *shown]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+    text, code = markdown.text, markdown.code
+    cells = [
+        (kind, code(address), *map(text, (old, new, factor)))
+        for kind, address, old, new, factor in rows
+    ]
+    return markdown.table([text(title) for title in head], cells, right=1)
 
 
 def change_json(change: Change) -> dict[str, Any]:

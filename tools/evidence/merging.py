@@ -73,6 +73,17 @@ def merge(old: Record | None, new: dict[str, Any], extra: values.Extra = ()) -> 
     return Merge(store.dump(fresh), tuple(reasons), tuple(drift))
 
 
+def drifted(
+    old: dict[str, Any], new: dict[str, Any], extra: values.Extra = ()
+) -> tuple[Drift, ...]:
+    """Return the values of a new document that are not as an old one's say.
+
+    An exact value that is another, and a median that left its old band.
+    """
+    known = set(old["measured"]) | set(values.measured_addresses(new, extra))
+    return tuple(_compare(old, new, known, extra)[0])
+
+
 def _compare(
     old: dict[str, Any], new: dict[str, Any], known: set[str], extra: values.Extra
 ) -> tuple[list[Drift], set[str]]:

@@ -26,9 +26,14 @@ class Reporter(Protocol):
 
 
 class Lines:
-    """Plain lines, for logs: one for each program, none for each step."""
+    """Plain lines, for logs: one for each program, none for each step.
 
-    def __init__(self) -> None:
+    Args:
+        err: Whether they go to standard error.
+    """
+
+    def __init__(self, *, err: bool = False) -> None:
+        self._err = err
         self._last = -1
 
     def begin(self, what: str, total: int) -> None:
@@ -44,20 +49,25 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Say a line."""
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+        stream = sys.stderr if self._err else sys.stdout
+        stream.write(f"{text}\n")
+        stream.flush()
 
     def end(self) -> None:
         """End the phase; nothing to clear away."""
 
 
 class Bars:
-    """A bar that is gone when its phase is over."""
+    """A bar that is gone when its phase is over.
 
-    def __init__(self) -> None:
+    Args:
+        err: Whether it goes to standard error.
+    """
+
+    def __init__(self, *, err: bool = False) -> None:
         from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
 
-        self._console = Console(highlight=False)
+        self._console = Console(highlight=False, stderr=err)
         self._progress: Progress | None = None
         self._task: TaskID | None = None
 
@@ -99,6 +109,7 @@ class Bars:
             self._progress = None
 
 
-def reporter() -> Reporter:
+def reporter(*, err: bool = False) -> Reporter:
     """Return the reporter that fits where the output goes."""
-    return Bars() if sys.stdout.isatty() else Lines()
+    stream = sys.stderr if err else sys.stdout
+    return Bars(err=err) if stream.isatty() else Lines(err=err)

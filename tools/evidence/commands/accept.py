@@ -11,7 +11,7 @@ from evidence import accept, project, readme, signing
 from evidence.findings import ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from evidence.accept import Report
     from evidence.findings import Finding
@@ -50,7 +50,7 @@ def command(
     return told(found, accept.accept(found, sound), unsigned)
 
 
-def told(found: Project, report: Report, unsigned: Sequence[Finding] = ()) -> int:
+def told(found: Project, report: Report, unsigned: Iterable[Finding] = ()) -> int:
     """Say what came of accepting, and return the exit status."""
     for filed in report.filed:
         click.echo(filed.explain())

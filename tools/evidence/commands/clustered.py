@@ -13,7 +13,7 @@ from evidence.errors import EvidenceError
 from evidence.findings import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from evidence.project import Project
@@ -28,6 +28,7 @@ def run(
     everything: bool,
     target: Path | None,
     options: Sequence[str],
+    sign: Callable[[], None],
 ) -> int:
     """Record on a cluster; return the command's exit status.
 
@@ -39,6 +40,7 @@ def run(
         everything: Whether to take fresh ones too.
         target: The bundle to write; None to accept into the tree.
         options: Further words for each job's `evidence record`.
+        sign: Called when the bundle is written.
 
     Raises:
         EvidenceError: Slurm is not here, or the configuration is wrong.
@@ -60,7 +62,9 @@ def run(
     if target is None:
         report = accept.accept(project, collected.bundles)
         return told(project, report) or status or (1 if report.failed else 0)
-    return _joined(collected.bundles, target) or status
+    wrong = _joined(collected.bundles, target)
+    sign()
+    return wrong or status
 
 
 def _joined(paths: Sequence[Path], target: Path) -> int:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from evidence import diffing, project, store
+from evidence import diffing, project, store, summaries
 from evidence.errors import EvidenceError, RecordError
+from evidence.summaries import Compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from evidence.diffing import Change
     from evidence.model import Program, Record
     from evidence.project import Project
 
@@ -50,10 +50,12 @@ def command(
     """Compare two records value by value.
 
     NAMES are programs, whose records are compared with a git revision or
-    across two devices; or two evidence files, the old one first.
+    across two devices; or two evidence files, the old one first. As markdown, what
+    changed is told as the body of a pull request.
     """
     if devices and (against or device):
         raise EvidenceError("--devices goes with neither --against nor --device", fix="drop one")
+    added: list[str] = []
     if any(name.endswith(".json") for name in names):
         pairs = [_files(start, names)]
     else:
@@ -63,32 +65,34 @@ def command(
         if devices:
             pairs = list(_across(found, programs, devices, named=bool(names)))
         else:
-            pairs = list(_since(found, programs, label, against or "HEAD", named=bool(names)))
-    if not pairs:
+            since = _since(found, programs, label, against or "HEAD", added, named=bool(names))
+            pairs = list(since)
+    if not pairs and not added:
         raise EvidenceError("there are no two records to compare", fix="run: evidence list")
     compared = [
-        (old, new, labels, diffing.compare(old.data, new.data, p.plan.values if p else ()))
+        Compared(old, new, labels, diffing.compare(old.data, new.data, p.plan.values if p else ()))
         for p, old, new, labels in pairs
     ]
     if style == "json":
-        click.echo(json.dumps([_json(*entry) for entry in compared], indent=1, ensure_ascii=False))
+        click.echo(json.dumps([_json(one) for one in compared], indent=1, ensure_ascii=False))
+    elif style == "markdown":
+        click.echo(summaries.body(compared, added, full=full), nl=False)
     else:
-        for _, new, labels, changes in compared:
-            title = f"## {new.program}\n\n" if style == "markdown" else f"{new.program}\n"
-            text = diffing.render(changes, labels, style, full=full)
+        for one in compared:
+            text = diffing.render(one.changes, one.labels, style, full=full)
+            title = f"{one.new.program}\n"
             click.echo(f"{title}{text}\n" if len(compared) > 1 else text, nl=False)
-    changed = any(c.kind not in diffing.QUIET for *_, changes in compared for c in changes)
-    return 1 if changed and exit_code else 0
+    return 1 if exit_code and (added or any(one.news for one in compared)) else 0
 
 
-def _json(
-    old: Record, new: Record, labels: tuple[str, str], changes: tuple[Change, ...]
-) -> dict[str, object]:
+def _json(one: Compared) -> dict[str, object]:
+    labels, old, new = one.labels, one.old, one.new
     return {
         "program": new.program,
         "old": {"label": labels[0], "device": old.device, "key": old.key},
         "new": {"label": labels[1], "device": new.device, "key": new.key},
-        "changes": [diffing.change_json(change) for change in changes],
+        "recording": [{"what": d.what, "old": d.old, "new": d.new} for d in one.differences],
+        "changes": [diffing.change_json(change) for change in one.changes],
     }
 
 
@@ -126,7 +130,13 @@ def _across(
 
 
 def _since(
-    found: Project, programs: tuple[Program, ...], device: str, revision: str, *, named: bool
+    found: Project,
+    programs: tuple[Program, ...],
+    device: str,
+    revision: str,
+    added: list[str],
+    *,
+    named: bool,
 ) -> Iterator[Pair]:
     _git(found.root, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", what=revision)
     for program in programs:
@@ -135,6 +145,8 @@ def _since(
         data = _git(found.root, "show", f"{revision}:./{shown}")
         if data is None and named:
             raise RecordError(f"is not in revision {revision}", path=shown, fix="name another one")
+        if data is None and new is not None:
+            added.append(program.name)
         if data is not None and new is not None:
             old = store.parse(data, f"{revision}:{shown}")
             yield program, old, new, (revision, "now")

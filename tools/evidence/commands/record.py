@@ -103,17 +103,17 @@ def command(
     Without NAMES: those whose evidence is stale, missing, failed or partial.
     """
     _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
-    _check_bundle(bundle, key, executor, stranger=stranger)
+    chosen = None if shard is None else shards.read(shard)
+    _check_bundle(bundle, shard, key, stranger=stranger)
+    found = untrusted.load(start) if stranger else project.load(start)
     if executor == "slurm":
         given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
-        given["force"] = force
+        given |= {"force": force, "untrusted": stranger}
         options = [*(["--runs", str(runs)] if runs else []), *(f"--{k}" for k in given if given[k])]
         return clustered.run(
-            project.load(start), names, labels=labels, jobs=jobs, everything=everything or force,
-            target=bundle, options=options,
+            found, names, labels=labels, jobs=jobs, everything=everything or force,
+            target=bundle, options=options, sign=lambda: _sign(bundle, key),
         )  # fmt: skip
-    chosen = _shard(shard, bundle)
-    found = untrusted.load(start) if stranger else project.load(start)
     here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
@@ -160,25 +160,6 @@ def command(
     return 0 if report.succeeded and not problems else 1
 
 
-def _check_bundle(bundle: Path | None, key: Path | None, executor: str, *, stranger: bool) -> None:
-    """Refuse what only makes sense of a bundle that is made here, where there is none to be."""
-    if stranger and bundle is None:
-        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
-    if stranger and executor == "slurm":
-        raise click.UsageError("--untrusted records on this machine: drop --executor slurm")
-    if key is not None and bundle is None:
-        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
-    if key is not None and executor == "slurm":
-        raise click.UsageError("--sign signs what this machine records: use evidence sign FILE")
-    if key is not None:
-        signing.signature_of(b"", key)  # before hours of work, not after
-
-
-def _sign(bundle: Path | None, key: Path | None) -> None:
-    if bundle is not None and key is not None:
-        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
-
-
 def _contradictions(
     executor: str,
     names: tuple[str, ...],
@@ -195,14 +176,26 @@ def _contradictions(
         raise click.UsageError("--device and --jobs are for --executor slurm")
 
 
-def _shard(shard: str | None, bundle: Path | None) -> tuple[int, int] | None:
-    chosen = None if shard is None else shards.read(shard)
-    if chosen is not None and bundle is None:
+def _check_bundle(
+    bundle: Path | None, shard: str | None, key: Path | None, *, stranger: bool
+) -> None:
+    """Refuse what only makes sense of a bundle, where there is none to be."""
+    if stranger and bundle is None:
+        raise click.UsageError("--untrusted writes nothing into the tree: add --bundle FILE")
+    if key is not None and bundle is None:
+        raise click.UsageError("--sign signs a bundle: add --bundle FILE")
+    if shard is not None and bundle is None:
         raise EvidenceError(
             "--shard needs --bundle: what one shard stores would move the others' programs",
             fix=f"evidence record --shard {shard} --bundle FILE, then: evidence accept FILE…",
         )
-    return chosen
+    if key is not None:
+        signing.signature_of(b"", key)  # before hours of work, not after
+
+
+def _sign(bundle: Path | None, key: Path | None) -> None:
+    if bundle is not None and key is not None:
+        click.echo(f"signed {bundle} with {signing.sign(bundle, key)}")
 
 
 def _machines(gpu: Gpu, use: str | None, *, stranger: bool) -> list[machine.Machine]:
