@@ -436,6 +436,16 @@ def test_the_command_without_a_bundle(tree, kit):
     assert "--untrusted writes nothing into the tree: add --bundle FILE" in done.stderr
 
 
+def test_a_cluster_records_no_strangers(tree, kit, tmp_path):
+    # Shell lines of the tree's own configuration would begin every job.
+    table = '[tool.evidence.slurm.h200]\nsetup = ["touch /tmp/evil"]\n'
+    tree.write("pyproject.toml", f"[tool.evidence]\n{table}")
+    target = str(tmp_path / "out.zip")
+    done = command(tree, kit, "record", "--executor", "slurm", "--untrusted", "--bundle", target)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--untrusted records on this machine: drop --executor slurm" in done.stderr
+
+
 def _fake_bwrap(tmp_path: Path, text: str) -> str:
     folder = tmp_path / "fakes"
     folder.mkdir()
