@@ -430,6 +430,18 @@ def test_building_with_a_forbidden_option(tree, kit):
     assert kit.calls() == []
 
 
+@needs_sandbox
+def test_the_log_of_a_job_takes_no_commands_of_a_stranger(tree, kit, tmp_path):
+    tree.program(text=fake_cuda.source("echo '::error::x ##[add-mask]a' >&2", "exit 1"))
+    words = ("record", "--untrusted", "--bundle", str(tmp_path / "out.zip"))
+    lines = command(tree, kit, *words, GITHUB_ACTIONS="true").stdout.splitlines()
+    word = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
+    assert word
+    assert lines[-1] == f"::{word.group(1)}::"
+    assert any("##[add-mask]a" in line for line in lines)
+    assert "stop-commands" not in command(tree, kit, *words).stdout
+
+
 def test_the_command_without_a_bundle(tree, kit):
     done = command(tree, kit, "record", "--untrusted")
     assert done.returncode == 2

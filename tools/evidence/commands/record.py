@@ -22,7 +22,7 @@ from evidence import (
     toolchain,
     untrusted,
 )
-from evidence.commands import clustered
+from evidence.commands import clustered, strangers
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
 from evidence.progress import reporter
@@ -108,7 +108,7 @@ def command(
     _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
     chosen = None if shard is None else shards.read(shard)
     _check_bundle(bundle, shard, key, stranger=stranger)
-    found = untrusted.load(start) if stranger else project.load(start)
+    found = strangers.load(start) if stranger else project.load(start)
     if executor == "slurm":
         given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
         given["force"] = force
