@@ -22,7 +22,8 @@
 # "compiled" says what the compiler made of each Triton kernel, from its own
 # record and by counting in its own text: conversions of layout in Triton's GPU
 # language; shuffles, barriers and asynchronous copies in PTX. "variants" is how
-# often it compiled a kernel for the three shapes here.
+# often it compiled a kernel for the three shapes here. "layouts" is how it dealt
+# out blocks of two and three dimensions: step, row, column.
 #
 # Times are device times of a chain: the slope between a short and a long graph
 # of launches, all data in L2 after the first of them. "returns" is what a call
@@ -40,6 +41,7 @@
 import ctypes
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -436,6 +438,25 @@ def print_compiled(ways: list[Way], tensors: Tensors, it: Verdicts) -> None:
               f"{row[2]:10}  {row[3]:11}  {shuffles:8}  {barriers:8}  {copies:6}")  # fmt: skip
 
 
+# How a block is dealt out: what lies together in a thread, in a warp, in a block.
+LAYOUT = re.compile(
+    r"#(blocked\d*) = #ttg\.blocked<\{sizePerThread = \[(.+?)\], "
+    r"threadsPerWarp = \[(.+?)\], warpsPerCTA = \[(.+?)\]"
+)
+
+
+def print_layouts(ways: list[Way], tensors: Tensors) -> None:
+    """Print the layouts that the compiler chose, but for those of rows."""
+    print("\nlayouts: of blocks of numbers, as the compiler chose them")
+    print(f"  {'path':9}  {'layout':9}  {'a thread has':>12}  {'a warp is':>12}  {'warps':>12}")
+    for way in ways:
+        made = way.run(tensors)
+        for found in LAYOUT.findall(made.asm["ttgir"]) if made else ():
+            if "," in found[1]:
+                cells = "".join(f"  {cell.replace(', ', ' x '):>12}" for cell in found[1:])
+                print(f"  {way.name:9}  {found[0]:9}{cells}")
+
+
 # --- Timer ------------------------------------------------------------------
 
 
@@ -525,6 +546,7 @@ def everything(folder: Path, *, quick: bool) -> Verdicts:
         return verdicts
     tensors = tensors_of(make_inputs(FOUNDING, GATES[0]))
     print_compiled(ways, tensors, verdicts)
+    print_layouts(ways, tensors)
     print_times(ways, tensors, verdicts)
     return verdicts
 

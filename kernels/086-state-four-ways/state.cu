@@ -755,7 +755,8 @@ static void timeAll(const Buffers &b, cudaStream_t stream,
 
 // --- Tables -----------------------------------------------------------------
 
-static void printKernel(const char *name, Kernel kernel, size_t dynamic)
+static void printAttributes(const char *name, Kernel kernel,
+                            size_t dynamic)
 {
     cudaFuncAttributes attributes = {};
     CUDA_CHECK(cudaFuncGetAttributes(&attributes,
@@ -773,20 +774,20 @@ static void printKernels()
                 "shared (B)");
     for (int path = 0; path < kPathCount; ++path) {
         const PathInfo info = infoOf<kDim>(path);
-        printKernel(info.name, info.kernel, info.dynamic);
+        printAttributes(info.name, info.kernel, info.dynamic);
     }
     std::printf("\nplain widths: no pragma at other D, compiled and not run\n");
     std::printf("  %-10s  %9s  %9s  %10s\n", "width", "registers", "local (B)",
                 "shared (B)");
-    printKernel("D = 64", noPragma<64>, 0);
-    printKernel("D = 128", noPragma<128>, 0);
-    printKernel("D = 256", noPragma<256>, 0);
+    printAttributes("D = 64", noPragma<64>, 0);
+    printAttributes("D = 128", noPragma<128>, 0);
+    printAttributes("D = 256", noPragma<256>, 0);
     std::printf("\nunrolled widths: registers at other D, likewise\n");
     std::printf("  %-10s  %9s  %9s  %10s\n", "width", "registers", "local (B)",
                 "shared (B)");
-    printKernel("D = 64", registers<64>, 0);
-    printKernel("D = 128", registers<128>, 0);
-    printKernel("D = 256", registers<256>, 0);
+    printAttributes("D = 64", registers<64>, 0);
+    printAttributes("D = 128", registers<128>, 0);
+    printAttributes("D = 256", registers<256>, 0);
 }
 
 // The most words of one bank that lanes ask for at once, when lane j reads
