@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -234,12 +235,14 @@ def test_a_compiler_that_comes_to_no_end(tree, kit, here, tmp_path, monkeypatch)
     tree.program(text=fake_cuda.source("// endless", "echo x"))
     tree.program("002-b", "add", fake_cuda.source("// endless", "echo x"))
     tree.write("kernels/002-b/evidence.toml", '[add]\nexpect = "compile-error"\n')
+    start = time.monotonic()
     limits = sandbox.Limits(seconds=1.0)
     found = replace(here.sandbox, limits=limits)
     report, _ = record(
         tree, kit, machine=replace(here, run=found.run, sandbox=found), target=tmp_path / "o.zip"
     )
     assert len(report.failed) == 2
+    assert time.monotonic() - start < 20
 
 
 REAL = """\
