@@ -9,7 +9,7 @@
 //   registers   D is a template parameter, the loop over i written out
 //   no pragma   the same, without a word to the compiler
 //   fitting     float state[D], but the loop's bound is an argument
-//   own zeros   the same, where the loop that sets it to zero has that bound too
+//   own zeros   the same; the loop that sets it to zero has that bound, too
 //   of 128      as fitting, with room for 128 numbers
 //   of 256      with room for 256
 //   pragma      as of 128, with #pragma unroll before the loop
@@ -755,8 +755,10 @@ static void timeAll(const Buffers &b, cudaStream_t stream,
 
 // --- Tables -----------------------------------------------------------------
 
-static void printAttributes(const char *name, Kernel kernel,
-                            size_t dynamic)
+// Not the helper of that name that other programs share: it adds what is asked
+// for at the launch.
+static void printKernel
+    (const char *name, Kernel kernel, size_t dynamic)
 {
     cudaFuncAttributes attributes = {};
     CUDA_CHECK(cudaFuncGetAttributes(&attributes,
@@ -774,20 +776,20 @@ static void printKernels()
                 "shared (B)");
     for (int path = 0; path < kPathCount; ++path) {
         const PathInfo info = infoOf<kDim>(path);
-        printAttributes(info.name, info.kernel, info.dynamic);
+        printKernel(info.name, info.kernel, info.dynamic);
     }
     std::printf("\nplain widths: no pragma at other D, compiled and not run\n");
     std::printf("  %-10s  %9s  %9s  %10s\n", "width", "registers", "local (B)",
                 "shared (B)");
-    printAttributes("D = 64", noPragma<64>, 0);
-    printAttributes("D = 128", noPragma<128>, 0);
-    printAttributes("D = 256", noPragma<256>, 0);
+    printKernel("D = 64", noPragma<64>, 0);
+    printKernel("D = 128", noPragma<128>, 0);
+    printKernel("D = 256", noPragma<256>, 0);
     std::printf("\nunrolled widths: registers at other D, likewise\n");
     std::printf("  %-10s  %9s  %9s  %10s\n", "width", "registers", "local (B)",
                 "shared (B)");
-    printAttributes("D = 64", registers<64>, 0);
-    printAttributes("D = 128", registers<128>, 0);
-    printAttributes("D = 256", registers<256>, 0);
+    printKernel("D = 64", registers<64>, 0);
+    printKernel("D = 128", registers<128>, 0);
+    printKernel("D = 256", registers<256>, 0);
 }
 
 // The most words of one bank that lanes ask for at once, when lane j reads
