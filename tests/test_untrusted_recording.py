@@ -428,8 +428,8 @@ def test_building_a_strangers_programs(tree, kit, tmp_path, stranger):
 def test_building_with_a_forbidden_option(tree, kit):
     tree.program(text=fake_cuda.source("echo x").replace("-O3", "-Xcompiler=-fplugin=x.so"))
     done = command(tree, kit, "build", "--untrusted")
-    assert done.returncode == 2
-    assert "Build: has '-fplugin=x.so', which a stranger's program may not use" in done.stderr
+    assert done.returncode == 1
+    assert "Build: has '-fplugin=x.so', which a stranger's program may not use" in done.stdout
     assert kit.calls() == []
 
 
@@ -443,6 +443,22 @@ def test_the_log_of_a_job_takes_no_commands_of_a_stranger(tree, kit, tmp_path):
     assert lines[-1] == f"::{word.group(1)}::"
     assert any("##[add-mask]a" in line for line in lines)
     assert "stop-commands" not in command(tree, kit, *words).stdout
+
+
+@needs_sandbox
+def test_the_command_with_a_program_that_is_refused(tree, kit, tmp_path):
+    tree.program(text=fake_cuda.source("echo x"))
+    tree.program("002-b", text=fake_cuda.source("echo x").replace("-O3", "-run"))
+    words = ("record", "--untrusted", "--bundle", str(tmp_path / "out.zip"))
+    done = command(tree, kit, *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("kernels/002-b/add.cu:1: refused: Build: has '-run', which a ")
+    assert [entry.program for entry in bundle.read(tmp_path / "out.zip")] == ["001-add/add"]
+    assert not any("002-b" in call for call in kit.calls())
+    assert command(tree, kit, *words, "001-add").returncode == 0
+    done = command(tree, kit, *words, "002-b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Build: has '-run'" in done.stderr
 
 
 def test_the_command_without_a_bundle(tree, kit):
