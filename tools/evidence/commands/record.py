@@ -22,7 +22,7 @@ from evidence import (
     toolchain,
     untrusted,
 )
-from evidence.commands import clustered
+from evidence.commands import clustered, strangers
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
 from evidence.progress import reporter
@@ -102,13 +102,16 @@ def command(
 
     Without NAMES: those whose evidence is stale, missing, failed or partial.
     """
+    if executor == "slurm" and stranger:
+        # The tree's configuration has shell lines for the jobs, outside of any sandbox.
+        raise click.UsageError("--untrusted records on this machine: drop --executor slurm")
     _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
     chosen = None if shard is None else shards.read(shard)
     _check_bundle(bundle, shard, key, stranger=stranger)
-    found = untrusted.load(start) if stranger else project.load(start)
+    found = strangers.load(start) if stranger else project.load(start)
     if executor == "slurm":
         given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
-        given |= {"force": force, "untrusted": stranger}
+        given["force"] = force
         options = [*(["--runs", str(runs)] if runs else []), *(f"--{k}" for k in given if given[k])]
         return clustered.run(
             found, names, labels=labels, jobs=jobs, everything=everything or force,
