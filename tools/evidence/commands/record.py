@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evidence import (
+    clock,
     document,
     gpus,
     machine,
@@ -29,6 +30,7 @@ from evidence.trial import Request
 
 if TYPE_CHECKING:
     from evidence.device import Gpu
+    from evidence.project import Project
 
 
 @click.command("record")
@@ -108,6 +110,8 @@ def command(
         )
     elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
+        # A recording that was killed at its very end has not written them.
+        _write_readmes(found, bundle)
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
         click.echo(
@@ -115,16 +119,16 @@ def command(
             "these records will be unpinned",
             err=True,
         )
+    where = document.origin(found.root, commit)
+    clock.require(found, programs, label, where.date)
     report = recorder.record(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
-        reporter=reporter(), where=document.origin(found.root, commit),
+        reporter=reporter(), where=where,
         sink=sinks.Bundle(bundle, selection.part) if bundle else None, beside=beside,
         restart=force, wait=wait,
     )  # fmt: skip
-    # A bundle is accepted elsewhere; the READMEs are written there.
-    for path in readme.write_all(found) if bundle is None and report.written else ():
-        click.echo(f"wrote {path}")
+    _write_readmes(found, bundle)
     _sign(bundle if report.written else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
@@ -136,6 +140,12 @@ def command(
         f"on {label}; {len(report.written)} files written"
     )
     return 0 if report.succeeded and not problems else 1
+
+
+def _write_readmes(found: Project, bundle: Path | None) -> None:
+    # A bundle is accepted elsewhere; they are written there.
+    for path in readme.write_all(found) if bundle is None else ():
+        click.echo(f"wrote {path}")
 
 
 def _check_bundle(
