@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore"), pytest.
 
 TRANSFERRED = 350_000  # bytes, without the search's index
 INTERACTIVE = 1000.0  # milliseconds
+NOTEBOOKS = [path.stem for path in sorted((ROOT / "docs/notebooks").glob("*.md"))]
 LESSONS = [path.stem for path in sorted((ROOT / "docs/days").glob("*.md"))]
 
 # Before any script of the page: notes what moves, and when a handler has answered.
@@ -147,6 +148,21 @@ def test_a_lesson_is_light_at_once_there_and_stands_still(
         assert page.evaluate("window.moved") == []
         page.set_viewport_size({"width": 320, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_a_notebook_is_light_and_stands_still(browser: Browser, address: str) -> None:
+    assert NOTEBOOKS
+    for notebook in NOTEBOOKS:
+        with watched(browser, f"{address}notebooks/{notebook}/", 1280) as page:
+            settle(page)
+            transferred, parts = cost(page)
+            assert transferred <= TRANSFERRED, parts
+            assert page.locator(".ev-cell").count() > 1
+            page.keyboard.press("End")
+            settle(page)
+            assert page.evaluate("window.moved") == []
+            page.set_viewport_size({"width": 320, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 @pytest.mark.parametrize("width", [1280, 360])

@@ -19,7 +19,7 @@ from markdown.preprocessors import Preprocessor
 import browsing
 from browsing import missing
 from conftest import PYPROJECT, Tree
-from evidence import readme
+from evidence import notebooks, readme
 from evidence.errors import ConfigError
 from evidence.pages import host
 from evidence.pages.extension import EvidenceExtension
@@ -58,6 +58,7 @@ nav:
       - 1 · First:
           - days/001-add.md
           - days/002-two.md
+  - walk.md
   - glossary.md
   - tags.md
   - reference/status.md
@@ -147,6 +148,7 @@ PAGES = {
     "course.md": '---\ntitle: Course\nplan:\n  First:\n    "1": Adding\n    "2": Faster\n---\n\n'
     "# Course\n\n/// days\n///\n",
     "glossary.md": "# Glossary\n\n## Warp\n\n32 threads.\n",
+    "walk.md": "---\nprograms: [003-walk]\n---\n\n# Walk\n\n/// notebook | walk.ipynb\n///\n",
     "tags.md": "# Tags\n\n<!-- material/tags -->\n",
     "days/001-add.md": DAY,
     "days/002-two.md": "---\nday: 2\ntitle: 2 · Faster\nmodule: 1\nneeds: [1]\nprograms: [002-fast]\n"
@@ -155,8 +157,13 @@ PAGES = {
     "reference/claims.md": "# Claims\n\n/// claims\n///\n",
     "reference/devices.md": "# Devices\n\n/// devices\n///\n",
 }
+WALK = ("## Both *sums*\n\nOf `a` and b.", "print('Result')\nprint('  sum  ', 3)", "40 + 2")
+LEFT = [
+    [{"kind": "stdout", "first": 0, "count": 2}],
+    [{"kind": "result", "lines": ["42"]}],
+]
 # The parts that have to be on some page of the site, or nothing was compared.
-PARTS = ["ev-bar", "ev-claim", "ev-code", "ev-day-no", "ev-diff", "ev-map", "ev-output",
+PARTS = ["ev-bar", "ev-cell", "ev-hosted", "ev-notebook", "ev-claim", "ev-code", "ev-day-no", "ev-diff", "ev-map", "ev-output",
          "ev-plot", "ev-predict", "ev-record", "ev-sourced", "ev-term", "ev-value", "ev-whole",
          "ev-why"]  # fmt: skip
 
@@ -195,6 +202,11 @@ def site(tree: Tree) -> Tree:
             for scale in (1.0, 1.1, 1.2)
         ]
         tree.record(f"00{day}-{stem}/{stem}", stdout=runs)
+    walk = notebooks.made(*WALK).replace('"code"', '"markdown"', 1)
+    tree.write("kernels/003-walk/walk.ipynb", notebooks.tidy(walk, "walk"))
+    ran = {"exit_status": 0, "problems": [], "seconds": 1.0, "signal": None, "stderr": [],
+           "stdout": ["Result", "  sum   3"], "timed_out": False, "cells": LEFT}  # fmt: skip
+    tree.record("003-walk/walk", runs=[ran])
     for name, text in PAGES.items():
         tree.write(f"docs/{name}", text)
     readme.write_all(tree.load())
@@ -273,7 +285,7 @@ def test_the_same_parts_as_under_mkdocs(site: Tree, name: str) -> None:
     assert done.returncode == 0, done.stderr
     expected, got = pages(site), pages(other)
     assert expected.keys() == got.keys()
-    assert len(expected) == len(PAGES) + 2  # and the sources of each day
+    assert len(expected) == len(PAGES) + 3  # and the sources of each folder
     for page, html in got.items():
         assert Parts(html).found == Parts(expected[page]).found, page
         headings = [re.findall(r'<h[1-6] id="[^"]+"', text) for text in (html, expected[page])]
@@ -302,6 +314,11 @@ def test_a_page_has_everything_and_no_directive_is_left(site: Tree, name: str) -
     assert "In an admonition, 2.8 ms" in words
     assert "It is faster, 2.8 ms against 1.4 ms." in words
     assert "float sum = 0.0f;" in words
+    walk = built["walk"]
+    assert re.search(r'<h2 id="both-sums">Both sums', walk)
+    assert re.search(r'href="#both-sums"[^>]*>\s*<span class="md-ellipsis">', walk)
+    assert re.search(r'download="walk.ipynb"', walk)
+    assert "  sum   3" in walk
 
 
 @pytest.mark.parametrize("name", BUILD)

@@ -16,6 +16,8 @@
 //   8 x 4       eight rows of four columns
 //   16 x 1      sixteen rows of one column
 //   two steps   16 x 2, with two steps in one: five operations in place of six
+//   ahead       8 x 4 and two steps in one; what the next two need is loaded
+//               from shared memory before these two are computed
 //   no overlap  16 x 2, with one chunk of room: load, wait, compute
 //
 // Two steps in one: with S the state before both,
@@ -45,8 +47,10 @@
 // Written down before the run, milliseconds at the large shape: bytes alone
 // need 0.157 at the rate of a copy, three operations for each number of a state
 // and step 0.195 at the rate of multiply-adds. founding 2.2, 16 x 2 0.29, 8 x 2
-// 0.30, 8 x 4 0.30, 16 x 1 0.31, two steps 0.26, no overlap 0.40, moves 0.18,
-// computes 0.27.
+// 0.30, 8 x 4 0.30, 16 x 1 0.31, no overlap 0.40, moves 0.18, computes 0.27.
+// When all of them had taken half as long again and moves had not, two steps
+// was added, predicted at 0.40. When it had gained nothing, ahead was added, at
+// 0.27: threads read shared memory too often, and too late.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o large large.cu
 // Run: ./large
@@ -85,7 +89,7 @@ constexpr int kD = 64;
 constexpr Shape kLarge = {8, 4096, 16, kD};
 constexpr Shape kShapes[] = {
     {1, 131, 3, kD},  // T is no multiple of a chunk
-    {2, 67, 2, kD},
+    {2, 64, 2, kD},  // and here it is
     {1, 1, 1, kD},
 };
 constexpr int kShapeCount = sizeof(kShapes) / sizeof(kShapes[0]);
@@ -505,6 +509,157 @@ tiled(const float *__restrict__ q, const float *__restrict__ k,
     }
 }
 
+// What a thread needs of two neighbouring steps, in registers.
+struct TwoSteps {
+    float4 k1[2];
+    float4 k2[2];
+    float4 q1[2];
+    float4 q2[2];
+    float4 g1;
+    float4 g2;
+    float4 v1;
+    float4 v2;
+};
+
+// Memory: eight lanes read a row of k and q, 16 bytes at a time, all others the
+// same; of gate and v four columns a lane.
+__device__ inline TwoSteps loadTwo(const Chunk &chunk, int s, int part,
+                                   int group)
+{
+    TwoSteps two;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+        two.k1[n] = chunk.k[s][n * 8 + part];
+        two.k2[n] = chunk.k[s + 1][n * 8 + part];
+        two.q1[n] = chunk.q[s][n * 8 + part];
+        two.q2[n] = chunk.q[s + 1][n * 8 + part];
+    }
+    two.g1 = chunk.gate[s][group];
+    two.g2 = chunk.gate[s + 1][group];
+    two.v1 = chunk.v[s][group];
+    two.v2 = chunk.v[s + 1][group];
+    return two;
+}
+
+// The sums of both steps over a thread's rows, of the state before both; and
+// the state behind both.
+__device__ inline void computeTwo(const TwoSteps &two, float (&state)[8][4],
+                                  float (&sum)[8])
+{
+    const float g1[4] = {two.g1.x, two.g1.y, two.g1.z, two.g1.w};
+    const float g2[4] = {two.g2.x, two.g2.y, two.g2.z, two.g2.w};
+    const float v1[4] = {two.v1.x, two.v1.y, two.v1.z, two.v1.w};
+    const float v2[4] = {two.v2.x, two.v2.y, two.v2.z, two.v2.w};
+    float both[4];
+    float old[4];
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+        both[c] = g2[c] * g1[c];
+        old[c] = g2[c] * v1[c];
+        sum[c] = 0.0f;
+        sum[4 + c] = 0.0f;
+    }
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+        const float k1[4] = {two.k1[n].x, two.k1[n].y, two.k1[n].z,
+                             two.k1[n].w};
+        const float k2[4] = {two.k2[n].x, two.k2[n].y, two.k2[n].z,
+                             two.k2[n].w};
+        const float q1[4] = {two.q1[n].x, two.q1[n].y, two.q1[n].z,
+                             two.q1[n].w};
+        const float q2[4] = {two.q2[n].x, two.q2[n].y, two.q2[n].z,
+                             two.q2[n].w};
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+#pragma unroll
+            for (int c = 0; c < 4; ++c) {
+                float &own = state[n * 4 + r][c];
+                sum[c] = fmaf(q1[r], own, sum[c]);
+                sum[4 + c] = fmaf(q2[r], own, sum[4 + c]);
+                own = fmaf(both[c], own, k1[r] * old[c]);
+                own = fmaf(k2[r], v2[c], own);
+            }
+        }
+    }
+}
+
+// As tiled with two steps in one and 8 x 4 numbers a thread; what the next two
+// steps need is loaded from shared memory before these two are computed, and
+// the sums of the last two are added up meanwhile.
+// Memory: as tiled.
+// Launch assumption: 128 threads, a block for each head, room for kStages
+// chunks; inputs are aligned to 16 bytes.
+__global__ void __launch_bounds__(128)
+ahead(const float *__restrict__ q, const float *__restrict__ k,
+      const float *__restrict__ v, const float *__restrict__ gate,
+      float *__restrict__ y, int steps, int heads)
+{
+    extern __shared__ Chunk room[];
+    __shared__ float4 products[2][kChunk / 2];
+    const int part = static_cast<int>(threadIdx.x) % 8;
+    const int group = static_cast<int>(threadIdx.x) / 8;
+    const int ownColumn = group * 4 + part % 4;  // of the sum that is stored
+    const bool second = part >= 4;               // it is of the second step
+    const size_t row = static_cast<size_t>(heads) * kD;
+    const size_t start =
+        blockIdx.x / heads * steps * row + blockIdx.x % heads * kD;
+    int t = second ? -1 : -2;  // the step whose sum is stored next
+    float *to = y + start + ownColumn + (second ? row : 0) - 2 * row;
+    for (int n = 0; n < kStages - 1; ++n) {
+        copyChunk<128>(q, k, v, gate, room[n], start, row, n * kChunk, steps);
+        __pipeline_commit();
+    }
+    __pipeline_wait_prior(kStages - 2);
+    __syncthreads();  // the first chunk is there
+    rowProducts(room[0], products[0]);
+    TwoSteps now = loadTwo(room[0], 0, part, group);
+    float state[8][4] = {};
+    float sum[8] = {};
+    float scale = 0.0f;  // of the last two steps' sum
+    float extra = 0.0f;
+    int stage = 0;
+    for (int first = 0; first < steps; first += kChunk) {
+        __pipeline_wait_prior(kStages - 3);
+        __syncthreads();  // the next chunk is there, nobody reads the last one
+        copyChunk<128>(q, k, v, gate, room[(stage + kStages - 1) % kStages],
+                       start, row, first + (kStages - 1) * kChunk, steps);
+        __pipeline_commit();
+        const Chunk &chunk = room[stage];
+        stage = (stage + 1) % kStages;
+        const Chunk &following = room[stage];
+        const int half = first / kChunk % 2;
+        rowProducts(following, products[1 - half]);
+#pragma unroll 2
+        for (int s = 0; s < kChunk; s += 2) {
+            const bool last = s + 2 == kChunk;
+            const TwoSteps next = loadTwo(last ? following : chunk,
+                                          last ? 0 : s + 2, part, group);
+            const float4 product = products[half][s / 2];
+            const float g1 = (&chunk.gate[s][0].x)[ownColumn];
+            const float g2 = (&chunk.gate[s + 1][0].x)[ownColumn];
+            const float v1 = (&chunk.v[s][0].x)[ownColumn];
+            const float v2 = (&chunk.v[s + 1][0].x)[ownColumn];
+            __syncwarp();  // no load is put off beyond here
+            addUp<8, 8>(sum, part);
+            const float done = fmaf(scale, sum[0], extra);
+            if (t >= 0 && t < steps) {
+                *to = done;
+            }
+            t += 2;
+            to += 2 * row;
+            scale = second ? g1 * g2 : g1;
+            extra = second ? fmaf(g2 * product.z, v1, product.w * v2)
+                           : product.x * v1;
+            computeTwo(now, state, sum);
+            now = next;
+        }
+    }
+    addUp<8, 8>(sum, part);
+    if (t < steps) {
+        *to = fmaf(scale, sum[0], extra);
+    }
+}
+
 // Number i of a tensor is number i % kTable of a table.
 // Memory: a warp writes neighbouring floats.
 // Launch assumption: any.
@@ -527,6 +682,7 @@ enum Path {
     kPath8x4,
     kPath16x1,
     kPathTwoSteps,
+    kPathAhead,
     kPathNoOverlap,
     kPathMoves,
     kPathComputes,
@@ -541,24 +697,30 @@ struct PathInfo {
     Kernel kernel;
     int threads;
     size_t dynamic;  // bytes of shared memory asked for at the launch
+    double words;    // of it that a thread reads in a step
 };
 
 template <int kRows, int kCols, int kRoom, What kWhat>
 static PathInfo tiledInfo(const char *name)
 {
     return {name, tiled<kRows, kCols, kRoom, kWhat>,
-            (kD / kRows) * (kD / kCols), kRoom * sizeof(Chunk)};
+            (kD / kRows) * (kD / kCols), kRoom * sizeof(Chunk),
+            kWhat == kMoves ? 4.0 * kRows * kCols / kD : 2.0 * (kRows + kCols)};
 }
 
 static PathInfo infoOf(int path)
 {
+    // For two steps 16 words of k, of q, of gate and v together, and what a
+    // lane needs for its own sum.
+    constexpr double kAheadWords = (3 * 16 + 4 + 4) / 2.0;
     const PathInfo all[kPathCount] = {
-        {"founding", founding, kD, 0},
+        {"founding", founding, kD, 0, 2.0 * kD},
         tiledInfo<16, 2, kStages, kWhole>("16 x 2"),
         tiledInfo<8, 2, kStages, kWhole>("8 x 2"),
         tiledInfo<8, 4, kStages, kWhole>("8 x 4"),
         tiledInfo<16, 1, kStages, kWhole>("16 x 1"),
         tiledInfo<16, 2, kStages, kTwoSteps>("two steps"),
+        {"ahead", ahead, 128, kStages * sizeof(Chunk), kAheadWords},
         tiledInfo<16, 2, 1, kWhole>("no overlap"),
         tiledInfo<16, 2, kStages, kMoves>("moves"),
         tiledInfo<16, 2, kStages, kComputes>("computes"),
@@ -1047,6 +1209,16 @@ static void printCounts()
                 3.0 * updates);
     std::printf("  work         %.0f FLOP   (five for each)\n",
                 5.0 * updates);
+    const double steps =
+        static_cast<double>(kLarge.batch) * kLarge.heads * kLarge.steps;
+    std::printf("\nshared: what threads read of shared memory\n");
+    std::printf("  %-10s  %20s  %11s\n", "path", "words of a thread",
+                "bytes (B)");
+    for (int path = 0; path < kPathCount; ++path) {
+        const PathInfo info = infoOf(path);
+        std::printf("  %-10s  %20.0f  %11.0f\n", info.name, info.words,
+                    info.words * sizeof(float) * info.threads * steps);
+    }
 }
 
 static void printTimes(const Buffers &b, cudaStream_t stream)

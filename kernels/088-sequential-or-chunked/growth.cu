@@ -41,9 +41,8 @@
 // ahead from T = 512 on. The quadratic form takes 4 us at 128, is never the
 // best, and passes a millisecond at 8192. Replay and Horner are equal here.
 // B=2, H=8, D=64: chunked is ahead at every T, threefold at 8192, and Horner
-// beats replay by a quarter; the fold is a tenth faster than Horner. A first
-// version waited for each of a tile's loads in turn and took twice as long; the
-// predictions are those from before it.
+// beats replay by a quarter; the fold is a tenth faster than Horner. All that
+// was before a first version, which waited for each load of a tile in turn.
 //
 // Build: nvcc -O3 -std=c++17 -Xcompiler=-Wall,-Wextra,-Wshadow -arch=native -o growth growth.cu
 // Run: ./growth

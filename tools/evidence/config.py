@@ -22,6 +22,7 @@ _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "timeout": ((int, float), "a number of seconds"),
     "nvcc": (str, "a version such as 13.0"),
     "labels": (dict, "a table of GPU name = label"),
+    "slurm": (dict, "a table of device label = how Slurm gives it out"),
     "allowed_signers": (str, "a file, or empty for none"),
     "verbatim": (list, "a list of names such as CUDA_CHECK"),
 }
@@ -45,6 +46,7 @@ class Config:
         timeout: Seconds one process run may take.
         nvcc: Version prefix of the compiler that evidence is recorded with.
         labels: GPU name as the driver gives it → short label.
+        slurm: Device's label → how Slurm gives it out; see `slurmconfig`.
         verbatim: Names of the macros, functions and structs of which every
             program's copy must be the same.
         allowed_signers: OpenSSH's file of who may sign bundles, relative to
@@ -62,6 +64,7 @@ class Config:
     timeout: float = 120.0
     nvcc: str = "13.0"
     labels: dict[str, str] = field(default_factory=dict)
+    slurm: dict[str, Any] = field(default_factory=dict)
     verbatim: tuple[str, ...] = ()
     allowed_signers: str = ""
 

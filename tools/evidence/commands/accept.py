@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from evidence import accept, project, readme, signing
 from evidence.findings import ordered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from evidence.accept import Report
+    from evidence.findings import Finding
+    from evidence.project import Project
 
 
 @click.command("accept")
@@ -39,7 +47,11 @@ def command(
     sound, signers, unsigned = signing.judge(bundles, allowed, required=required)
     for line in signers:
         click.echo(line)
-    report = accept.accept(found, sound)
+    return told(found, accept.accept(found, sound), unsigned)
+
+
+def told(found: Project, report: Report, unsigned: Iterable[Finding] = ()) -> int:
+    """Say what came of accepting, and return the exit status."""
     for filed in report.filed:
         click.echo(filed.explain())
         for change in filed.drift:

@@ -23,6 +23,7 @@ from evidence import (
     toolchain,
     untrusted,
 )
+from evidence.commands import clustered
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
 from evidence.progress import reporter
@@ -66,6 +67,17 @@ if TYPE_CHECKING:
     help="GPUs to use side by side, one program on each at a time (default: the first).",
 )  # fmt: skip
 @click.option("--wait", is_flag=True, help="Wait for another recording that holds the GPU.")
+@click.option(
+    "--executor", type=click.Choice(["here", "slurm"]), default="here", show_default=True,
+    help="Record on this machine, or through jobs of a Slurm cluster.",
+)  # fmt: skip
+@click.option(
+    "--device", "labels", metavar="LABEL", multiple=True,
+    help="Only this device of [tool.evidence.slurm]; can be given several times.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(min=1), help="Slurm jobs for each device (default: its table's)."
+)
 @click.option("--commit", help="The project's commit, where there is no git repository.")
 @click.pass_obj
 def command(
@@ -83,17 +95,27 @@ def command(
     key: Path | None,
     use: str | None,
     wait: bool,
+    executor: str,
+    labels: tuple[str, ...],
+    jobs: int | None,
     commit: str | None,
 ) -> int:
     """Compile and run programs on this machine's GPU, and store what happened.
 
     Without NAMES: those whose evidence is stale, missing, failed or partial.
     """
-    if names and everything:
-        raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
     chosen = None if shard is None else shards.read(shard)
     _check_bundle(bundle, shard, key, stranger=stranger)
     found = untrusted.load(start) if stranger else project.load(start)
+    if executor == "slurm":
+        given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
+        given |= {"force": force, "untrusted": stranger}
+        options = [*(["--runs", str(runs)] if runs else []), *(f"--{k}" for k in given if given[k])]
+        return clustered.run(
+            found, names, labels=labels, jobs=jobs, everything=everything or force,
+            target=bundle, options=options, sign=lambda: _sign(bundle, key),
+        )  # fmt: skip
     here, *beside = _machines(LocalGpu(), use, stranger=stranger)
     nvcc = here.nvcc.version if here.nvcc else ""
     label = here.device.label(found.config.labels)
@@ -146,6 +168,22 @@ def _write_readmes(found: Project, bundle: Path | None) -> None:
     # A bundle is accepted elsewhere; they are written there.
     for path in readme.write_all(found) if bundle is None else ():
         click.echo(f"wrote {path}")
+
+
+def _contradictions(
+    executor: str,
+    names: tuple[str, ...],
+    *,
+    everything: bool,
+    shard: str | None,
+    cluster: tuple[tuple[str, ...], int | None],
+) -> None:
+    if names and everything:
+        raise click.UsageError("NAMES and --all contradict each other: drop one of them")
+    if executor == "slurm" and shard is not None:
+        raise click.UsageError("--executor slurm makes the shards itself: give --jobs N")
+    if executor != "slurm" and any(cluster):
+        raise click.UsageError("--device and --jobs are for --executor slurm")
 
 
 def _check_bundle(

@@ -14,6 +14,7 @@ from evidence.pages import (
     directives,
     grounds,
     lint,
+    nbblock,
     overviews,
     plots,
     predict,
@@ -296,6 +297,7 @@ class Binder:
 _ELSEWHERE: dict[str, Callable[[Binder, Block], Shown]] = {
     "plot": plots.bind,
     "diff": diffs.bind,
+    "notebook": nbblock.look_up,
     "predict": predict.look_up,
     **dict.fromkeys(directives.OVERVIEWS, overviews.look_up),
 }

@@ -126,8 +126,8 @@ class Pages:
 
 
 def _count(bound: Bound, looked_at: dict[str, int]) -> None:
-    kinds = {"code": "regions", "output": "outputs", "claim": "claims", "plot": "plots",
-             "diff": "diffs", "predict": "numbers"}  # fmt: skip
+    kinds = {"code": "regions", "output": "outputs", "notebook": "outputs", "claim": "claims",
+             "plot": "plots", "diff": "diffs", "predict": "numbers"}  # fmt: skip
     looked_at["paragraphs"] += len(bound.page.scan.prose)
     for item in bound.page.scan.items:
         if isinstance(item, Inline):

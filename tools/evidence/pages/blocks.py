@@ -57,6 +57,23 @@ class OutputBlock(_Shown):
     NAME = "output"
 
 
+class NotebookBlock(_Shown):
+    """`/// notebook | 084-gated-recurrence/companion.ipynb`."""
+
+    NAME = "notebook"
+
+    def on_create(self, parent: Element) -> Element:
+        """Put the pieces in place; its headings are headings of the page."""
+        element = SubElement(parent, "div", {"class": "ev-notebook"})
+        for part in self.page.notebook(self.index):
+            if part.level:
+                SubElement(element, f"h{part.level}").text = AtomicString(part.html)
+            else:
+                piece = SubElement(element, "div", {"class": "ev-block"})
+                piece.text = AtomicString(self.md.htmlStash.store(part.html))
+        return element
+
+
 class ClaimBlock(_Shown):
     """`/// claim`, an expression and a sentence."""
 
@@ -175,6 +192,7 @@ class DaysBlock(_Shown):
 KINDS = (
     CodeBlock,
     OutputBlock,
+    NotebookBlock,
     ClaimBlock,
     StatusBlock,
     ClaimsBlock,

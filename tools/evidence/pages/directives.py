@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 BLOCKS: dict[str, tuple[str, ...]] = {
     "code": (),
     "output": (),
+    "notebook": (),
     "claim": ("expect", "device", "fails_on", "margin"),
     "plot": ("kind", "title", "x", "y", "at", "series", "ceiling", "log"),
     "diff": ("old", "new", "values"),
@@ -26,7 +27,7 @@ BLOCKS: dict[str, tuple[str, ...]] = {
 OVERVIEWS = ("status", "claims", "devices", "map", "days")
 """Blocks that show something of all evidence, or of all pages."""
 
-ARGUMENTS = {"code": "file.cu:region", "output": "program"}
+ARGUMENTS = {"code": "file.cu:region", "output": "program", "notebook": "program"}
 """Blocks that take an argument, and what it looks like."""
 
 WITH_TEXT = ("claim", "plot", "predict")

@@ -8,9 +8,11 @@ the extension's option `page` says it.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from evidence.pages.hosted import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +50,7 @@ class Host:
         resolve: Turns a link to a Markdown file into one to its page.
         rewrites: Whether it does so itself with every link of the finished HTML.
         watched: When it renders a page again; None if it always does.
+        repository: Where the site says that its sources are.
     """
 
     path: Path | None
@@ -56,6 +59,7 @@ class Host:
     resolve: Callable[[str], str] | None = None
     rewrites: bool = False
     watched: Watched | None = None
+    repository: Repository = field(default_factory=Repository)
 
     def link(self, target: str) -> str:
         """Return a link to another page, to be put into finished HTML.
@@ -103,7 +107,11 @@ def _mkdocs(md: Markdown) -> Host | None:
     collecting = [getattr(p, "present_anchor_ids", None) for p in md.treeprocessors]
     anchors = next((found for found in collecting if found is not None), None)
     resolve = getattr(processor, "path_to_url", None)
-    return Host(Path(path), getattr(processor, "files", None), anchors, resolve)
+    settings: Any = getattr(processor, "config", None) or {}
+    return Host(
+        Path(path), getattr(processor, "files", None), anchors, resolve,
+        repository=_repository(settings),
+    )  # fmt: skip
 
 
 def _zensical(md: Markdown) -> Host | None:
@@ -123,7 +131,13 @@ def _zensical(md: Markdown) -> Host | None:
         resolve=Resolver(str(path), bool(settings.get("use_directory_urls", True))),
         rewrites=True,
         watched=Watched(file, tuple(settings.get("watch") or ())),
+        repository=_repository(settings),
     )
+
+
+def _repository(settings: Any) -> Repository:
+    said = {name: str(settings.get(name) or "") for name in ("repo_url", "edit_uri", "docs_dir")}
+    return Repository(said["repo_url"], said["edit_uri"], Path(said["docs_dir"] or "docs").name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class Library:
     def _find_program(self, name: str, near: tuple[str, ...]) -> Program:
         by_file = self._by_file(name)
         if not by_file:
-            if name.endswith((".cu", ".py")):
+            if name.endswith((".cu", ".py", ".ipynb")):
                 raise self._no_file(name)
             return self.project.get(name)
         if len(by_file) > 1 and near:
@@ -264,7 +264,7 @@ class Library:
                 program = self.program(item.argument.split(":")[0].strip(), near)
             except EvidenceError:
                 continue
-            if item.kind == "output":
+            if item.kind in ("output", "notebook"):
                 homes.setdefault(program.name, shown)
             elif whole:
                 self._sources.setdefault(program.name, shown)

@@ -165,29 +165,72 @@ def _apart(runs: Sequence[Mapping[str, Any]], marks: _Marks) -> str:
     return "".join(parts)
 
 
+class Printed:
+    """What a notebook's runs printed, to be shown cell by cell.
+
+    Args:
+        program: The notebook.
+        data: Its record.
+        values: The record's values by address.
+        wanted: Addresses of the values that need an anchor.
+
+    Attributes:
+        places: Hands out anchors; what is left of them is for the record's tables.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        data: Mapping[str, Any],
+        values: Mapping[str, Value],
+        wanted: Collection[str],
+    ) -> None:
+        runs = data["runs"]
+        alike = len({_shape(run) for run in runs}) == 1
+        self.places = Places(program, wanted)
+        self._marks = _Marks(self.places, values, all_runs=not alike)
+        self._marks.collect()
+        self._run, self._runs = runs[0], runs if alike and len(runs) > 1 else []
+
+    def rows(self, first: int, count: int) -> str:
+        """Return some lines of the first run, with what other runs printed in their place."""
+        lines = range(first, first + count)
+        rows = (_row(self._run, self._runs, 0, index, self._marks) for index in lines)
+        return sheet("".join(f"{row}{_END}" for row in rows))
+
+
+def sheet(html: str) -> str:
+    """Return printed lines as the paper that they are on."""
+    return f'<div class="ev-paper"><pre tabindex="0">{html}</pre></div>'
+
+
 def _paper(
     run: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], number: int, marks: _Marks
 ) -> str:
     """Return what one run printed, with what other runs printed in its place."""
-    rows = []
-    others = [other["stdout"] for other in runs]
-    for index, text in enumerate(run["stdout"]):
-        wanted = marks.of(number, index)
-        texts = {lines[index] for lines in others}
-        if len(texts) > 1:
-            pieces = aligned([lines[index] for lines in others])
-            rows.append("".join(_piece(piece, wanted) for piece in pieces))
-        elif wanted:
-            rows.append(_marked(text, 0, wanted))
-        else:
-            rows.append(escape(text, quote=False))
+    rows = [_row(run, runs, number, index, marks) for index in range(len(run["stdout"]))]
     if run["stderr"]:
         text = "\n".join(escape(line, quote=False) for line in run["stderr"])
         rows.append(f'<span class="ev-stderr">{text}</span>')
     if run["exit_status"] != 0:
         rows.append(f'<span class="ev-exit">{_ended(run)}</span>')
-    text = "".join(f"{row}{_END}" for row in rows)
-    return f'<div class="ev-paper"><pre tabindex="0">{text}</pre></div>'
+    return sheet("".join(f"{row}{_END}" for row in rows))
+
+
+def _row(
+    run: Mapping[str, Any],
+    runs: Sequence[Mapping[str, Any]],
+    number: int,
+    index: int,
+    marks: _Marks,
+) -> str:
+    """Return one line that a run printed, with what other runs printed in its place."""
+    wanted = marks.of(number, index)
+    texts = [other["stdout"][index] for other in runs]
+    if len(set(texts)) > 1:
+        return "".join(_piece(piece, wanted) for piece in aligned(texts))
+    text = run["stdout"][index]
+    return _marked(text, 0, wanted) if wanted else escape(text, quote=False)
 
 
 def aligned(texts: Sequence[str]) -> list[Piece]:

@@ -22,6 +22,7 @@ from evidence.pages import (
     explorer,
     ids,
     listing,
+    nbblock,
     overview,
     predict,
     reading,
@@ -30,6 +31,7 @@ from evidence.pages import (
     watching,
     wholes,
 )
+from evidence.pages.nbpage import Part
 from evidence.pages.trace import Trace, watched
 
 if TYPE_CHECKING:
@@ -91,6 +93,16 @@ class Rendering:
         html = self._block(self.item(index))
         self._host.announce(_ANCHOR.findall(html))
         return html
+
+    def notebook(self, index: int) -> list[Part]:
+        """Return a notebook, piece by piece."""
+        found = self.item(index)
+        if not isinstance(found, shown.Notebook):
+            return [Part(_error(found))]
+        named = self._first(ids.output(found.program.name))
+        made = nbblock.parts(self._library, self._host, found, self._place, named=named)
+        self._host.announce(_ANCHOR.findall("".join(part.html for part in made)))
+        return made
 
     def claim_id(self, index: int) -> str:
         """Return the anchor of a claim: its number among the page's claims."""

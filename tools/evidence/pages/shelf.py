@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 _PART = re.compile(
-    r'<figure class="(?P<kind>ev-code|ev-code ev-whole|ev-output)".*?</figure>'
+    r'<figure class="(?P<kind>ev-code(?: ev-whole| ev-cell)?|ev-output[ \w-]*)".*?</figure>'
     r'|<details class="ev-(?:why|data)">.*?</details>',
     re.DOTALL,
 )
@@ -38,7 +38,7 @@ class Shelf:
 
     def _aside(self, match: re.Match[str]) -> str:
         self._parts.append(match[0])
-        text = _plain(match[0]) if match["kind"] == "ev-code" else ""
+        text = _plain(match[0]) if match["kind"] in ("ev-code", "ev-code ev-cell") else ""
         return f"<!--ev:{len(self._parts) - 1}-->{text}<!--/ev-->"
 
 

@@ -44,6 +44,19 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Notebook:
+    """A whole notebook, with what its cells left.
+
+    Attributes:
+        program: The notebook.
+        state: Its evidence on the primary device.
+    """
+
+    program: Program
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One value behind a shown number.
 
@@ -253,7 +266,9 @@ class Failed:
     message: str
 
 
-Shown = Code | Output | Number | Sourced | Claim | Overview | Plot | Diff | Predict | Failed
+Shown = (
+    Code | Output | Notebook | Number | Sourced | Claim | Overview | Plot | Diff | Predict | Failed
+)
 
 
 @dataclass(frozen=True, slots=True)

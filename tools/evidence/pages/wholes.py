@@ -41,9 +41,8 @@ def figure(
     """
     text = library.text(program)
     anchors = library.line_anchor(program) if library.source_home(program) == page else None
-    raw = sources.raw(library.project, program)
-    address = link(raw, "") if raw and host.has(raw) else _inline(text)
-    download = f'<a href="{escape(address)}" download="{escape(program.path.name)}">download</a>'
+    to = address(library, host, program, link)
+    download = f'<a href="{escape(to)}" download="{escape(program.path.name)}">download</a>'
     return listing.whole(
         program,
         text,
@@ -53,6 +52,16 @@ def figure(
         download=download,
         how=_how(library, program, link, page),
     )
+
+
+def address(library: Library, host: Host, program: Program, link: Link) -> str:
+    """Return the link that downloads a program's file."""
+    raw = sources.raw(library.project, program)
+    if raw and host.has(raw):
+        return link(raw, "")
+    if program.language == "notebook":
+        return _inline(program.path.read_text(encoding="utf-8"))
+    return _inline(library.text(program))
 
 
 def _inline(text: str) -> str:
