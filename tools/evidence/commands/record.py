@@ -132,7 +132,8 @@ def command(
         )
     elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
-        # A recording that was killed at its very end has not written them.
+        # What a recording that was killed at its very end has left to do.
+        sinks.Tree(found).staging.clear()
         _write_readmes(found, bundle)
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
