@@ -4,6 +4,7 @@ one message says what is wrong, and a rerun finishes the work.
 
 import contextlib
 import datetime as dt
+import errno
 import json
 import os
 import shutil
@@ -186,6 +187,27 @@ def test_a_disk_that_takes_no_more(tree, kit, tmp_path, disk, monkeypatch, where
     assert len(report.recorded) >= 1
     for name in PROGRAMS if target is None else ():
         assert stored(tree, name)["outcome"]["passed"]
+
+
+def test_a_disk_that_is_full_between_two_runs(tree, tmp_path, monkeypatch):
+    kit = fake_cuda.install(tmp_path / "cuda")
+    tree.program(text=fake_cuda.source("echo x", "#pragma launch k 4 m=7"))
+    tree.write("kernels/001-add/evidence.toml", "[add.profile]\nmetrics = ['m']\n")
+
+    def full(*words, **more):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere")
+
+    whole = tempfile.TemporaryDirectory
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    with pytest.raises(MachineError) as caught:
+        record(tree, kit)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", whole)
+    assert str(caught.value) == (
+        "/somewhere:1: cannot be written: No space left on device; nothing was recorded of "
+        "001-add/add — make room, then run the same command"
+    )
+    assert not path_of(tree).exists()
+    assert record(tree, kit)[0].succeeded
 
 
 def test_a_disk_that_is_full_while_a_program_compiles_is_no_compile_error(
