@@ -768,7 +768,7 @@ def test_a_full_disk_keeps_what_was_stored(tree, kit, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(RecordError) as caught:
             record(tree, kit)
     assert (
