@@ -15,7 +15,7 @@ import pytest
 
 import evidence
 import fake_cuda
-from evidence import document, filing, machine, recorder, sinks, states, store, trial
+from evidence import document, filing, machine, recorder, sinks, states, trial
 from evidence.errors import EvidenceError, RecordError, ToolchainError
 from evidence.trial import Request
 from recording import ORIGIN, path_of, record, stored
