@@ -28,13 +28,12 @@
 //
 // The gate is day 84's: double precision on the CPU, and for each output an
 // error of at most 4 u sqrt(depth) times the sum of the absolute terms, with
-// u = 2^-24 and depth the roundings behind a term, weighted by size. What the
-// fold cannot do is the subject of forms.cu; here it is judged with the gates
-// that it is made for, sigmoid, near one and one.
+// u = 2^-24 and depth the roundings behind a term, weighted by size. The fold
+// is judged with the gates that it is made for, sigmoid, near one and one.
 //
 // Times are device times of a chain: the slope between a short and a long graph
-// of calls, of one, two or three kernels each. The inputs of the founding width
-// stay in L2, those of the other one do not when T is large.
+// of calls, of one, two or three kernels each. At the founding width all data is
+// less than the L2 holds; at the other one it is more when T is large.
 //
 // Written down before the run. B=2, H=4, D=24: segments takes 3 us at T = 128
 // and 90 at 8192. The best chunked form takes 6 us at 128, 20 at 8192, and is
@@ -710,7 +709,6 @@ outputs(const float *__restrict__ q, const float *__restrict__ k,
             start[(part * kOwn + i) * kD + j] = state[i];
         }
         __syncthreads();  // the state and q are there
-        // snippet: from-the-state
 #pragma unroll(kD == kDim ? 2 : 1)
         for (int i = 0; i < kD; i += 4) {
 #pragma unroll
@@ -722,7 +720,6 @@ outputs(const float *__restrict__ q, const float *__restrict__ k,
                 acc[n] = fmaf(qq.w, start[(i + 3) * kD + j], acc[n]);
             }
         }
-        // end snippet
     }
     for (int first = begin; first <= own; first += kTile) {
         __syncthreads();  // nobody reads the state, or the tile before
