@@ -28,8 +28,9 @@
 //
 // The gate is day 84's: double precision on the CPU, and for each output an
 // error of at most 4 u sqrt(depth) times the sum of the absolute terms, with
-// u = 2^-24 and depth the roundings behind a term, weighted by size. The fold
-// is judged with the gates that it is made for, sigmoid, near one and one.
+// u = 2^-24 and depth the roundings behind a term, weighted by size. What the
+// fold cannot do is the subject of forms.cu; here it is judged with the gates
+// that it is made for, sigmoid, near one and one.
 //
 // Times are device times of a chain: the slope between a short and a long graph
 // of calls, of one, two or three kernels each. At the founding width all data is
