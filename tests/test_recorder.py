@@ -15,7 +15,7 @@ import pytest
 
 import evidence
 import fake_cuda
-from evidence import document, filing, machine, recorder, sinks, states, store, trial
+from evidence import document, filing, machine, recorder, sinks, states, trial
 from evidence.errors import EvidenceError, RecordError, ToolchainError
 from evidence.trial import Request
 from recording import ORIGIN, path_of, record, stored
@@ -768,7 +768,7 @@ def test_a_full_disk_keeps_what_was_stored(tree, kit, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(RecordError) as caught:
             record(tree, kit)
     assert (

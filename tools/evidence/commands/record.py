@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evidence import (
+    clock,
     document,
     gpus,
     machine,
@@ -30,6 +31,7 @@ from evidence.trial import Request
 
 if TYPE_CHECKING:
     from evidence.device import Gpu
+    from evidence.project import Project
 
 
 @click.command("record")
@@ -133,6 +135,9 @@ def command(
         )
     elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
+        # What a recording that was killed at its very end has left to do.
+        sinks.Tree(found).staging.clear()
+        _write_readmes(found, bundle)
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
         click.echo(
@@ -140,16 +145,16 @@ def command(
             "these records will be unpinned",
             err=True,
         )
+    where = document.origin(found.root, commit)
+    clock.require(found, programs, label, where.date)
     report = recorder.record(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
-        reporter=reporter(), where=document.origin(found.root, commit),
+        reporter=reporter(), where=where,
         sink=sinks.Bundle(bundle, selection.part) if bundle else None, beside=beside,
         restart=force, wait=wait,
     )  # fmt: skip
-    # A bundle is accepted elsewhere; the READMEs are written there.
-    for path in readme.write_all(found) if bundle is None and report.written else ():
-        click.echo(f"wrote {path}")
+    _write_readmes(found, bundle)
     _sign(bundle if report.written else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
@@ -161,6 +166,12 @@ def command(
         f"on {label}; {len(report.written)} files written"
     )
     return 0 if report.succeeded and not problems else 1
+
+
+def _write_readmes(found: Project, bundle: Path | None) -> None:
+    # A bundle is accepted elsewhere; they are written there.
+    for path in readme.write_all(found) if bundle is None else ():
+        click.echo(f"wrote {path}")
 
 
 def _contradictions(
