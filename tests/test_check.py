@@ -101,7 +101,8 @@ MUTANT = '[[add.mutant]]\nname = "silent"\nfind = "hello"\nreplace = ""\n'
 def test_partial_mutant_never_tried_and_tried_otherwise(fresh):
     fresh.write("kernels/001-add/evidence.toml", MUTANT)
     assert "mutant silent was never tried" in message(fresh, "partial")
-    tried = {"find": "hello", "replace": "x", "status": "rejected", "by": "gate", "reason": ""}
+    tried = {"find": "hello", "replace": "x", "status": "rejected", "by": "gate", "reason": "",
+             "exit_status": 1, "output": []}  # fmt: skip
     fresh.record(mutants={"silent": tried})
     assert "mutant silent was tried with another edit" in message(fresh, "partial")
     fresh.record(mutants={"silent": {**tried, "replace": ""}})

@@ -371,7 +371,7 @@ def test_counters_and_mutants_in_the_record(recorded: Tree) -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["mutants/total", "mutants/rejected", "device/sm-count", "device/memory", "runs/count",
+    ["mutants/total", "mutants/rejected", "mutants/surviving", "device/sm-count", "device/memory", "runs/count",
      "compile/warnings", "compile/addKernel/registers", "sanitize/memcheck/errors"],
 )  # fmt: skip
 def test_every_value_that_a_page_names_has_its_place(recorded: Tree, address: str) -> None:

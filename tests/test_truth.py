@@ -152,7 +152,7 @@ def test_what_was_counted_and_what_was_measured():
     exact = {a.removeprefix(f"{CASE}/") for a, v in READING.values.items() if v.exact}
     assert exact == {
         "online/max-err", "rival/max-err", "flat/max-err", "steps", "bytes",
-        "mutants/total", "mutants/rejected", "runs/count",
+        "mutants/total", "mutants/rejected", "mutants/surviving", "runs/count",
     }  # fmt: skip
 
 

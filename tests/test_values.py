@@ -236,6 +236,7 @@ def test_every_step_of_a_recording_has_addresses():
         ),
         "mutants/total": (("3",), "", True, "mutants"),
         "mutants/rejected": (("1",), "", True, "mutants"),
+        "mutants/surviving": (("1",), "", True, "mutants"),
         "mutants/no-rescale/rejected": (("1",), "", True, "mutants"),
         "mutants/no-barrier/rejected": (("0",), "", True, "mutants"),
         "mutants/zero/rejected": (("0",), "", True, "mutants"),
@@ -251,6 +252,7 @@ def test_a_step_that_was_not_reached_has_no_addresses():
     assert {a: v.text for a, v in values.of_record(empty).items()} == {
         "mutants/total": "0",
         "mutants/rejected": "0",
+        "mutants/surviving": "0",
         "runs/count": "0",
     }
 
@@ -379,7 +381,7 @@ def test_values_lists_every_address(tree: Any):
         line.split()[0].split("/")[2] for line in run(tree, "1", "*/addKernel/*")[1].splitlines()
     ]
     assert listed == ["registers", "stack", "spill-stores", "spill-loads", "shared", "constant"]
-    assert len(run(tree, "1")[1].splitlines()) == 18
+    assert len(run(tree, "1")[1].splitlines()) == 19
 
 
 def test_values_lists_what_is_unread(tree: Any):

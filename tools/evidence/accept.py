@@ -1,14 +1,28 @@
-"""Accepting bundles: every record is verified against the tree before it is stored."""
+"""Accepting bundles: every record is verified against the tree before it is stored.
+
+Whether its program passed is judged here, by the record's facts and the tree's plan.
+"""
 
 from __future__ import annotations
 
 import importlib.resources
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evidence import bundle, document, filing, key, scrub, shards, states, store, terminal
+from evidence import (
+    bundle,
+    document,
+    filing,
+    key,
+    rejudge,
+    scrub,
+    shards,
+    states,
+    store,
+    terminal,
+)
 from evidence.errors import EvidenceError, RecordError
 from evidence.findings import Finding, ordered
 from evidence.model import FileHash, Inputs
@@ -31,12 +45,14 @@ class Report:
 
     Attributes:
         filed: Records that were taken, in order.
-        failed: Names of programs whose (taken) record says that they failed.
+        failed: Names of programs that failed by their (taken) record's facts.
+        judged: Sentences about (taken) records whose own outcome was another.
         refused: A finding per record or bundle that was not taken.
     """
 
     filed: tuple[Filed, ...]
     failed: tuple[str, ...]
+    judged: tuple[str, ...]
     refused: tuple[Finding, ...]
 
 
@@ -67,13 +83,15 @@ def accept(project: Project, paths: Iterable[Path]) -> Report:
             shown = f"{path.name}!{entry.program}.{entry.device}"
             try:
                 program, record = _verify(project, programs, entry, shown)
+                data, otherwise = rejudge.judged(program, record.data)
             except EvidenceError as error:
                 refused.append(_refused(error, entry, shown))
                 continue
-            offer = _Offer(str(path), entry, program, record)
+            offer = _Offer(str(path), entry, program, replace(record, data=data), otherwise)
             offered.setdefault((program.name, record.device), []).append(offer)
     filed: list[Filed] = []
     failed: list[str] = []
+    judged: list[str] = []
     for _, offers in sorted(offered.items()):
         first = offers[0]
         if len({offer.entry.data for offer in offers}) > 1:
@@ -83,18 +101,21 @@ def accept(project: Project, paths: Iterable[Path]) -> Report:
         filed.append(filing.file(project, first.program, data))
         if not first.record.passed:
             failed.append(first.program.name)
+        if first.otherwise:
+            judged.append(f"{first.program.name}: the bundle says {first.otherwise}")
     refused += _missing(project, parts)
-    return Report(tuple(filed), tuple(failed), tuple(ordered(refused)))
+    return Report(tuple(filed), tuple(failed), tuple(judged), tuple(ordered(refused)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A record that can be believed, and the bundle it came in."""
+    """A record whose facts can be believed, judged, and the bundle it came in."""
 
     path: str
     entry: bundle.Entry
     program: Program
     record: Record
+    otherwise: str
 
 
 def _conflict(offers: Iterable[_Offer]) -> Finding:
@@ -181,6 +202,9 @@ def _verify(
         raise RecordError(f"holds the control character {sign}, which no recorder leaves in it")
     if leak is not None:
         raise RecordError(f"holds {leak.text!r}, which tells about the machine it was recorded on")
+    wrong = next(rejudge.contradictions(program, record.data), None)
+    if wrong is not None:
+        raise RecordError(f"contradicts itself: {wrong}")
     return program, record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evidence import merging, store
+from evidence import merging, rejudge, store
 from evidence.errors import RecordError
 
 if TYPE_CHECKING:
@@ -88,4 +88,5 @@ def _with_kept_steps(old: Record | None, new: dict[str, Any], program: Program) 
             for name, found in old.data["mutants"].items()
             if edits.get(name) == (found["find"], found["replace"])
         }
-    return kept
+    # What is kept may be what failed.
+    return rejudge.judged(program, kept)[0]

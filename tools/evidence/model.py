@@ -26,6 +26,8 @@ class Mutant:
         replace: What stands there instead.
         why: What the mutant gets wrong, for the page.
         sanitizers: Tools to try if the program's own gate accepts it.
+        survives: Whether it is known that nothing notices it where mutants are
+            tried; `why` says why.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Mutant:
     replace: str
     why: str = ""
     sanitizers: tuple[str, ...] = ()
+    survives: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class Expectation:
     status: int = 0
     tool: str = ""
     text: str = ""
+
+    @property
+    def sound_status(self) -> int:
+        """Return the exit status of a run in which nothing is wrong."""
+        return self.status if self.kind == "exit" else 0
 
 
 @dataclass(frozen=True, slots=True)

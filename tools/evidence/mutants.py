@@ -10,14 +10,21 @@ from evidence import key, ninjafile, notebooks
 from evidence.errors import SourceError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from evidence.model import Mutant, Program
+    from evidence.model import Mutant, Plan, Program
     from evidence.runner import RunResult
 
 Status = Literal["rejected", "survived", "broken", "not-available"]
 
 _KEPT_LINES = 12
+_NOTICED_BY = {
+    "gate": "its gate",
+    "output": "the limits on what it prints",
+    "signal": "a signal",
+    "timeout": "the time limit",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,31 @@ class Verdict:
             "replace": mutant.replace,
             "status": self.status,
         }
+
+
+def read(document: Mapping[str, Any]) -> Verdict:
+    """Return the verdict that stands in a record."""
+    return Verdict(
+        document["status"], document["by"], document["exit_status"], tuple(document["output"]),
+        document["reason"],
+    )  # fmt: skip
+
+
+def surviving(plan: Plan, tried: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the mutants of a record that survived as its plan says, and why they do."""
+    return {
+        mutant.name: mutant.why
+        for mutant in plan.mutants
+        if mutant.survives
+        and (found := tried.get(mutant.name)) is not None
+        and found["status"] == "survived"
+        and same_edit(mutant, found)
+    }
+
+
+def same_edit(mutant: Mutant, document: Mapping[str, Any]) -> bool:
+    """Whether what stands in a record is this very mutant."""
+    return (document["find"], document["replace"]) == (mutant.find, mutant.replace)
 
 
 def apply(text: str, mutant: Mutant, relative: str) -> str:
@@ -108,3 +140,24 @@ def judge_run(run: RunResult, expected_exit: int = 0) -> Verdict:
         by = "gate" if run.exit_status is not None else "output"
         return Verdict("rejected", by, run.exit_status, output, "; ".join(run.problems))
     return Verdict("survived", "", run.exit_status, output)
+
+
+def objection(name: str, verdict: Verdict, *, survives: bool) -> str:
+    """Return why a mutant did not end as it must; nothing if it did.
+
+    Args:
+        name: The mutant's.
+        verdict: What became of it.
+        survives: Whether `evidence.toml` says that it survives.
+    """
+    if verdict.status == "broken":
+        return f"mutant {name} proves nothing: {verdict.reason}"
+    if verdict.status == "survived" and not survives:
+        return f"mutant {name} survived: nothing noticed it"
+    if verdict.status == "rejected" and survives:
+        by = _NOTICED_BY.get(verdict.by, verdict.by)
+        return (
+            f"mutant {name} is noticed by {by}, although it is said to survive: "
+            "remove survives from evidence.toml"
+        )
+    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from evidence import build, output, values
+from evidence import build, mutants, output, values
 from evidence.trial import ended
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def of_trial(program: Program, trial: Trial) -> list[str]:
         *_text(program, trial),
         *_sanitizers(program, trial),
         *_profile(trial),
-        *_mutants(trial),
+        *_mutants(program, trial),
     ]
 
 
@@ -127,12 +127,13 @@ def _profile(trial: Trial) -> Iterator[str]:
         yield f"the profile failed: {trial.profile.reason}"
 
 
-def _mutants(trial: Trial) -> Iterator[str]:
+def _mutants(program: Program, trial: Trial) -> Iterator[str]:
+    planned = {mutant.name: mutant for mutant in program.plan.mutants}
     for name, verdict in trial.mutants.items():
-        if verdict.status == "survived":
-            yield f"mutant {name} survived: nothing noticed it"
-        elif verdict.status == "broken":
-            yield f"mutant {name} proves nothing: {verdict.reason}"
+        mutant = planned.get(name)
+        reason = mutants.objection(name, verdict, survives=mutant is not None and mutant.survives)
+        if reason:
+            yield reason
 
 
 def _count(number: int, what: str) -> str:

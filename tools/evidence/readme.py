@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from evidence import sources, store
+from evidence import mutants, sources, store
 from evidence.errors import RecordError
 from evidence.findings import Finding
 
@@ -104,6 +104,8 @@ def _program(project: Project, program: Program, found: Record | None) -> list[s
         parts.append(_fence("text", run["stdout"] + run["stderr"]))
         if run["exit_status"] != 0:
             parts.append(f"It ended with exit status {run['exit_status']}.")
+    for name, why in mutants.surviving(program.plan, record["mutants"]).items():
+        parts.append(f"Wrong on purpose, `{name}` survives, as said: {' '.join(why.split())}")
     return parts
 
 

@@ -105,11 +105,17 @@ def _status(
         return "not-available", 0, unsupported[0]
     if run.timed_out:
         return "timeout", 0, f"{tool} was not done after {run.seconds:.0f} s"
-    counts = [int(match.group(1)) for line in own if (match := _SUMMARY.match(line))]
-    if counts and counts[-1] > 0:
-        return "errors", counts[-1], ""
-    reason = _failure(tool, said, run, expected_exit, counted=bool(counts))
+    count = counted(own)
+    if count:
+        return "errors", count, ""
+    reason = _failure(tool, said, run, expected_exit, counted=count is not None)
     return ("failed", 0, reason) if reason else ("clean", 0, "")
+
+
+def counted(output: Iterable[str]) -> int | None:
+    """Return how many errors a tool's last summary counts; None if it gave none."""
+    counts = [int(match.group(1)) for line in output if (match := _SUMMARY.match(line))]
+    return counts[-1] if counts else None
 
 
 def _failure(

@@ -115,6 +115,10 @@ class _Reader:
         value: str = self.take(key, default, lambda v: isinstance(v, str), "a text")
         return value
 
+    def flag(self, key: str) -> bool:
+        value: bool = self.take(key, False, lambda v: isinstance(v, bool), "true or false")
+        return value
+
     def number(self, key: str, default: float) -> float:
         return float(self.take(key, default, _is_positive, "a number above 0"))
 
@@ -152,7 +156,7 @@ class _Reader:
             expect=self.expectation(),
             values=self.values(),
             grade=self.words("grade"),
-            allow_nan=self.take("allow_nan", False, lambda v: isinstance(v, bool), "true or false"),
+            allow_nan=self.flag("allow_nan"),
         )
         self.finish()
         return made
@@ -198,6 +202,11 @@ class _Reader:
             if mutant.name in made:
                 raise inner.bad(f"two mutants are named {mutant.name}", "rename one")
             made[mutant.name] = mutant
+        if made and all(mutant.survives for mutant in made.values()):
+            raise self.bad(
+                "every mutant is said to survive, so none shows what the gate notices",
+                "add one that it rejects",
+            )
         return tuple(made.values())
 
     def mutant(self) -> Mutant:
@@ -212,9 +221,12 @@ class _Reader:
             replace=self.text("replace"),
             why=self.text("why"),
             sanitizers=sanitizers,
+            survives=self.flag("survives"),
         )
         if not mutant.find or mutant.find == mutant.replace:
             raise self.bad(f"mutant {name} changes nothing", "give find and a different replace")
+        if mutant.survives and not mutant.why.strip():
+            raise self.bad(f"mutant {name} is said to survive, but not why", 'add why = "…"')
         self.finish()
         return mutant
 

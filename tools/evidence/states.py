@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from evidence import key, store
+from evidence import key, mutants, store
 from evidence.errors import RecordError, SourceError
 from evidence.findings import Finding
 
@@ -79,6 +79,7 @@ def _judge_record(
         *_wrong_program(program, record, project),
         *_stale(program, record, inputs),
         *_failed(program, record),
+        *_otherwise_said(program, record, inputs),
         *_partial(program, record, inputs),
         *_drifted(program, record),
         *_unpinned(project, program, record),
@@ -139,6 +140,25 @@ def _failed(program: Program, record: Record) -> Iterator[Finding]:
         )
 
 
+def _otherwise_said(program: Program, record: Record, inputs: Inputs) -> Iterator[Finding]:
+    """Name mutants of which `evidence.toml`, which no key covers, now says something else."""
+    if not record.passed or key.key_of(inputs) != record.key:
+        return
+    for mutant in program.plan.mutants:
+        tried = record.data["mutants"].get(mutant.name)
+        if tried is None or not mutants.same_edit(mutant, tried):
+            continue  # then it is partial
+        reason = mutants.objection(mutant.name, mutants.read(tried), survives=mutant.survives)
+        if reason:
+            yield Finding(
+                "failed",
+                program.relative,
+                1,
+                f"{program.name} passed when recorded, but not by its evidence.toml now: {reason}",
+                f"correct evidence.toml, or {_record(program)}",
+            )
+
+
 def _partial(program: Program, record: Record, inputs: Inputs) -> Iterator[Finding]:
     """Name what the plan asks for and the record does not hold."""
     if not record.passed or key.key_of(inputs) != record.key:
@@ -153,7 +173,7 @@ def _partial(program: Program, record: Record, inputs: Inputs) -> Iterator[Findi
         tried = data["mutants"].get(mutant.name)
         if tried is None:
             lacking.append(f"mutant {mutant.name} was never tried")
-        elif (tried["find"], tried["replace"]) != (mutant.find, mutant.replace):
+        elif not mutants.same_edit(mutant, tried):
             lacking.append(f"mutant {mutant.name} was tried with another edit")
         elif tried["status"] == "not-available":
             lacking.append(f"mutant {mutant.name} could not be judged ({tried['reason']})")

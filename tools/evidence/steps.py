@@ -103,6 +103,8 @@ def _mutants(mutants: Record) -> Iterator[Counted]:
     rejected = {name: int(m["status"] == "rejected") for name, m in mutants.items()}
     yield Counted("mutants/total", "", (len(mutants),), "mutants")
     yield Counted("mutants/rejected", "", (sum(rejected.values()),), "mutants")
+    survived = sum(m["status"] == "survived" for m in mutants.values())
+    yield Counted("mutants/surviving", "", (survived,), "mutants")
     for name, was in rejected.items():
         yield Counted(f"mutants/{slug(name)}/rejected", "", (was,), "mutants")
 

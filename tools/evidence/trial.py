@@ -68,8 +68,7 @@ class Subject:
     @property
     def expected_exit(self) -> int:
         """Return the exit status of a run in which nothing is wrong."""
-        expect = self.program.plan.expect
-        return expect.status if expect.kind == "exit" else 0
+        return self.program.plan.expect.sound_status
 
     def words(self, arguments: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return the command: the Run: line's own arguments, or others."""

@@ -34,8 +34,9 @@ def command(
 ) -> int:
     """Verify bundles recorded elsewhere and store their records.
 
-    A record is taken only if it was made from the sources of this tree. Bundles of
-    several shards and devices can be given in any order.
+    A record is taken only if it was made from the sources of this tree. Whether its
+    program passed is judged here, by what the record holds. Bundles of several shards
+    and devices can be given in any order.
     """
     found = project.load(start)
     if allowed is None and found.config.allowed_signers:
@@ -58,6 +59,8 @@ def told(found: Project, report: Report, unsigned: Iterable[Finding] = ()) -> in
             click.echo(f"  drift: {change}")
     for path in readme.write_all(found) if report.filed else ():
         click.echo(f"wrote {path}")
+    for line in report.judged:
+        click.echo(f"warning: {line}", err=True)
     for name in report.failed:
         click.echo(f"warning: {name} failed when it was recorded", err=True)
     refused = ordered((*unsigned, *report.refused))

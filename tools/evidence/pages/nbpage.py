@@ -97,7 +97,7 @@ def parts(
     if record is not None and printed is not None:
         head += (
             f'<figure class="ev-output ev-from" data-search-exclude="">{_runs(record.data["runs"])}'
-            f"{provenance.details(record, values, printed.places)}</figure>"
+            f"{provenance.details(program, record, values, printed.places)}</figure>"
         )
     return [Part(head), *made]
 

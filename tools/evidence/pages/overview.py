@@ -87,7 +87,9 @@ def _sanitizers(data: Data) -> str:
 def _mutants(data: Data) -> str:
     tried = data["mutants"].values()
     rejected = sum(mutant["status"] == "rejected" for mutant in tried)
-    return f"{rejected} of {len(tried)} rejected" if tried else _NONE
+    survived = sum(mutant["status"] == "survived" for mutant in tried)
+    more = f", {survived} {'survives' if survived == 1 else 'survive'}" if survived else ""
+    return f"{rejected} of {len(tried)} rejected{more}" if tried else _NONE
 
 
 @dataclass(slots=True)

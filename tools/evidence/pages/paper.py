@@ -116,7 +116,7 @@ def figure(
         f'<figcaption class="ev-bar"><span class="ev-file">{command}</span> '
         f'<span class="ev-on">{said}</span></figcaption>'
         f"{_papers(data, values, places, group)}"
-        f"{provenance.details(record, values, places)}</figure>"
+        f"{provenance.details(program, record, values, places)}</figure>"
     )
 
 

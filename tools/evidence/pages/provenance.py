@@ -6,13 +6,13 @@ import shlex
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from evidence import digits, quantities
+from evidence import digits, mutants, quantities
 from evidence.output import slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from evidence.model import Record
+    from evidence.model import Program, Record
     from evidence.pages.places import Places
     from evidence.values import Value
 
@@ -36,10 +36,13 @@ def line(record: Record) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def details(record: Record, values: Mapping[str, Value], places: Places) -> str:
+def details(
+    program: Program, record: Record, values: Mapping[str, Value], places: Places
+) -> str:  # fmt: skip
     """Return the provenance line as a summary over the tables of the record.
 
     Args:
+        program: Whose plan says which mutants survive, and why.
         record: What was recorded.
         values: Its values by address.
         places: Hands out anchors; what is left of them is used up.
@@ -51,7 +54,7 @@ def details(record: Record, values: Mapping[str, Value], places: Places) -> str:
         tables.kernels(data["build"]),
         tables.sanitizers(data["sanitizers"]),
         tables.counters(data["profile"]),
-        tables.mutants(data["mutants"]),
+        tables.mutants(data["mutants"], mutants.surviving(program.plan, data["mutants"])),
         tables.runs(data["runs"]),
         tables.rest(),
     ]
@@ -139,7 +142,7 @@ class _Tables:
             tables.append(_table(escape(title), ("metric", *across), rows))
         return "".join(tables)
 
-    def mutants(self, tried: Mapping[str, Any]) -> str:
+    def mutants(self, tried: Mapping[str, Any], said: Mapping[str, str]) -> str:
         rows = []
         for name in sorted(tried):
             mutant = tried[name]
@@ -147,6 +150,8 @@ class _Tables:
             edit = f"{mutant['find'].strip()} → {mutant['replace'].strip() or '(nothing)'}"
             place = self.places.take(f"mutants/{slug(name)}/rejected")
             status = escape(f"{mutant['status'].replace('-', ' ')}{by}")
+            if name in said:
+                status = escape(f"survives, as said: {said[name]}", quote=False)
             rows.append(
                 [
                     escape(name),
@@ -155,6 +160,10 @@ class _Tables:
                 ]
             )
         counts = f"{self.cell('mutants/rejected')} of {self.cell('mutants/total')} rejected"
+        survivors = sum(mutant["status"] == "survived" for mutant in tried.values())
+        if survivors:
+            verb = "survives" if survivors == 1 else "survive"
+            counts += f", {self.cell('mutants/surviving')} {verb}"
         return _table(f"Wrong on purpose: {counts}", ("mutant", "edit", "result"), rows)
 
     def runs(self, runs: Sequence[Mapping[str, Any]]) -> str:
