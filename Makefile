@@ -8,7 +8,8 @@ BIN    := $(VENV)/bin
 # The compiler's wheels, where the machine has no CUDA toolkit of its own.
 CUDA   := $(if $(or $(wildcard $(CUDA_HOME)/bin/nvcc),$(shell command -v nvcc)),,[cuda])
 
-.PHONY: site offline serve test lint evidence check bench clean help
+.PHONY: site offline serve test lint links evidence check bench clean help
+.PHONY: plan bundle proposal propose verified
 
 help:
 	@echo "make site      build the site into site/ from recorded evidence"
@@ -17,6 +18,7 @@ help:
 	@echo "make serve     build and serve the site, again after every edit"
 	@echo "make check     judge whether any page or evidence is stale or false"
 	@echo "make evidence  record what is stale or missing on this machine's GPU"
+	@echo "make links     follow every link of the built site"
 	@echo "make bench     measure the tool's own speed"
 
 site: $(VENV)/.site
@@ -49,6 +51,57 @@ check: $(VENV)/.site
 evidence: $(VENV)/.site
 	$(if $(CUDA),$(BIN)/pip install --quiet --editable ".$(CUDA)")
 	$(BIN)/evidence record
+
+links: site $(VENV)/.dev
+	$(BIN)/python tools/links.py site
+
+# What CI runs, in this order and on these machines (docs/guide/ci.md). PROJECT is the
+# tree that is judged and recorded, which may be another one than this Makefile's: a
+# stranger's change is recorded by the tool that was there before it. Everything comes
+# as environment variables, never as text of a recipe.
+PROJECT ?= .
+DEVICES ?= h200
+export PROJECT DEVICES
+RUN      = $(BIN)/evidence --project "$$PROJECT"
+
+# On any machine: which shards of at most twenty minutes, as a matrix of jobs.
+plan: $(VENV)/.site
+	@matrix=$$($(RUN) list --matrix 1200 $$(printf -- '--device %s ' $$DEVICES) -- $$PROGRAMS) && \
+	echo "matrix=$$matrix" && \
+	case "$$matrix" in *shard*) echo some=true;; *) echo some=false;; esac
+
+# On a GPU runner: one shard, as a bundle.
+bundle: $(VENV)/.site
+	$(if $(CUDA),$(BIN)/pip install --quiet --editable ".$(CUDA)")
+	rm -rf ci/bundle && mkdir -p ci/bundle
+	$(RUN) record $${SHARD:+--shard "$$SHARD"} $${UNTRUSTED:+--untrusted} \
+	  --wait --bundle ci/bundle/evidence.bundle -- $$PROGRAMS
+
+# On any machine: what the bundles in ci/bundles change, as a patch and as a text.
+proposal: $(VENV)/.site
+	rm -rf ci/proposal && mkdir -p ci/proposal
+	status=0; $(RUN) accept ci/bundles/*/*.bundle 2>&1 | tee ci/proposal/accepted.txt; \
+	  grep -q ' 0 refused$$' ci/proposal/accepted.txt || status=1; \
+	for device in $$DEVICES; do \
+	  $(RUN) diff --format markdown --device "$$device" 2>/dev/null || echo "Nothing changed on $$device."; \
+	done >ci/proposal/body.md; \
+	{ echo; echo '```text'; cat ci/proposal/accepted.txt; echo '```'; } >>ci/proposal/body.md; \
+	git -C "$$PROJECT" add --all && \
+	git -C "$$PROJECT" diff --cached --binary >ci/proposal/evidence.patch; exit $$status
+
+# On any machine that may push: the proposal as a pull request.
+propose:
+	test -s ci/proposal/evidence.patch || { echo "nothing changed: no pull request"; exit 0; }; \
+	git switch --create "$$BRANCH" && git apply --index ci/proposal/evidence.patch && \
+	git commit --quiet --message "Evidence recorded by CI" && \
+	git push --quiet origin "$$BRANCH" && \
+	gh pr create --base "$$BASE" --head "$$BRANCH" --title "Evidence recorded by CI" \
+	  --body-file ci/proposal/body.md
+
+# On a GPU runner: whether programs still do what their records say; nothing is stored.
+verified: $(VENV)/.site
+	$(if $(CUDA),$(BIN)/pip install --quiet --editable ".$(CUDA)")
+	mkdir -p ci && $(RUN) verify --wait --format markdown -- $$PROGRAMS >ci/verified.md
 
 bench: $(VENV)/.dev
 	$(BIN)/python tools/bench.py

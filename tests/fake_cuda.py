@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evidence.device import Device
@@ -150,11 +150,12 @@ class Toolkit:
     """A fake toolkit in a folder."""
 
     home: Path
+    extra: dict[str, str] = field(default_factory=dict)
 
     @property
     def environ(self) -> dict[str, str]:
         path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
-        return {"CUDA_HOME": str(self.home), "PATH": path}
+        return {"CUDA_HOME": str(self.home), "PATH": path, **self.extra}
 
     def calls(self) -> list[str]:
         """Return the compiler's command lines so far."""

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_a_full_disk_leaves_the_old_bundle(path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(bundle.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(RecordError) as caught:
         bundle.write(path, bundle.pack(ROWS))
     assert str(caught.value) == (

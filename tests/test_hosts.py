@@ -30,9 +30,10 @@ BUILD = {
     "properdocs": ["build", "--strict", "-f", "mkdocs.yml"],
     "zensical": ["build", "--strict", "-f", "mkdocs.yml"],
 }
-CONFIG = """\
+REPOSITORY = "repo_url: https://github.com/o/r\nedit_uri: edit/dev/docs/\n"
+CONFIG = f"""\
 site_name: test
-theme:
+{REPOSITORY}theme:
   name: material
   font: false
 plugins: [search, tags, evidence]
@@ -64,6 +65,7 @@ nav:
   - reference/status.md
   - reference/claims.md
   - reference/devices.md
+  - reference/ledger.md
 not_in_nav: /sources/*.md
 """
 WATCH = "watch:\n  - kernels\n  - docs\n  - pyproject.toml\n"
@@ -156,6 +158,11 @@ PAGES = {
     "reference/status.md": "# Status\n\n/// status\n///\n",
     "reference/claims.md": "# Claims\n\n/// claims\n///\n",
     "reference/devices.md": "# Devices\n\n/// devices\n///\n",
+    "reference/ledger.md": "---\nvalues:\n  time: 001-add:case-n-256/time\n---\n\n# Ledger\n\n"
+    "/// ledger | 2\n///\n\n/// ruling | 1\n    claim: It takes `9` ms.\n    kind: measurement\n"
+    "    verdict: false\n    expect: time < 9\n    by: 002-fast\nIt takes [= time ].\n///\n\n"
+    "/// ruling | 2\n    claim: It matters.\n    kind: source\n    verdict: true\n"
+    "So says [! 2 | [a book](https://example.org) ].\n///\n",
 }
 WALK = ("## Both *sums*\n\nOf `a` and b.", "print('Result')\nprint('  sum  ', 3)", "40 + 2")
 LEFT = [
@@ -163,8 +170,9 @@ LEFT = [
     [{"kind": "result", "lines": ["42"]}],
 ]
 # The parts that have to be on some page of the site, or nothing was compared.
-PARTS = ["ev-bar", "ev-cell", "ev-hosted", "ev-notebook", "ev-claim", "ev-code", "ev-day-no", "ev-diff", "ev-map", "ev-output",
-         "ev-plot", "ev-predict", "ev-record", "ev-sourced", "ev-term", "ev-value", "ev-whole",
+PARTS = ["ev-bar", "ev-cell", "ev-hosted", "ev-notebook", "ev-claim", "ev-code", "ev-day-no",
+         "ev-diff", "ev-ledger", "ev-map", "ev-output", "ev-plot", "ev-predict", "ev-record",
+         "ev-ruling", "ev-sourced", "ev-term", "ev-value", "ev-whole",
          "ev-why"]  # fmt: skip
 
 
@@ -318,6 +326,8 @@ def test_a_page_has_everything_and_no_directive_is_left(site: Tree, name: str) -
     assert re.search(r'<h2 id="both-sums">Both sums', walk)
     assert re.search(r'href="#both-sums"[^>]*>\s*<span class="md-ellipsis">', walk)
     assert re.search(r'download="walk.ipynb"', walk)
+    place = "https://colab.research.google.com/github/o/r/blob/dev/kernels/003-walk/walk.ipynb"
+    assert f'href="{place}"' in walk
     assert "  sum   3" in walk
 
 
@@ -386,7 +396,9 @@ def test_zensical_has_to_watch_what_pages_are_made_of(site: Tree) -> None:
 def test_search_works_under_zensical_too(site: Tree) -> None:
     """Its theme asks for its worker in another way than that of MkDocs."""
     shutil.copytree(ROOT / "docs/assets", site.root / "docs/assets")
-    site.write("mkdocs.yml", f"{CONFIG}extra:\n  polyfills:\n    - assets/lazysearch.js\n")
+    # The theme would ask GitHub how many stars a repository has.
+    config = CONFIG.replace(REPOSITORY, "")
+    site.write("mkdocs.yml", f"{config}extra:\n  polyfills:\n    - assets/lazysearch.js\n")
     done = start("zensical", site)
     assert done.returncode == 0, done.stderr
     with (

@@ -1,9 +1,7 @@
-"""kill -9 and a full disk, at many points of `record` and `accept`.
+"""Recordings that are interrupted: what is done is not done again, nothing goes on running.
 
-Afterwards every stored record is whole and old or whole and new, and a rerun
-finishes. The points are the moments at which a process opens, renames,
-removes or makes a file, or starts another process: a child kills itself at
-the n-th of them.
+kill -9 at every single step is in test_faults; here a child kills itself at the n-th
+moment at which it opens, renames, removes or makes a file, or starts a process.
 """
 
 import os
@@ -23,7 +21,6 @@ from evidence.trial import Request
 from recording import path_of, record, stored
 
 PROGRAMS = ("001-a", "002-b")
-POINTS = 8
 
 CHILD = """\
 import os, signal, sys
@@ -104,28 +101,6 @@ class Victim:
         """Return what each stored record's program printed; reading verifies it."""
         return [stored(self.tree, f"{folder}/p")["runs"][0]["stdout"][0] for folder in PROGRAMS]
 
-    def kill_at_many_points(self, what: str) -> list[list[str]]:
-        whole = self.run(what)
-        assert whole.returncode == 0, whole.stderr
-        total = int(whole.stdout)
-        assert total > POINTS
-
-        seen = []
-        for number in range(POINTS):
-            self.reset()
-            limit = 1 + number * (total - 1) // (POINTS - 1)
-            done = self.run(what, limit)
-            assert done.returncode == -signal.SIGKILL, (limit, done.stderr)
-            words = self.words()
-            for folder, word in zip(PROGRAMS, words, strict=True):
-                if word == "old":
-                    assert path_of(self.tree, folder, "p").read_bytes() == self.old[folder]
-            seen.append(words)
-            if number % 4 == 3:
-                assert self.run(what).returncode == 0
-                assert what == "bundle" or self.words() == ["new", "new"]
-        return seen
-
 
 @pytest.fixture
 def victim(tree, kit, tmp_path) -> Victim:
@@ -133,32 +108,6 @@ def victim(tree, kit, tmp_path) -> Victim:
     record(tree, kit)
     write_programs(tree, "new")
     return Victim(tree, kit, tmp_path / "out.zip")
-
-
-@pytest.mark.slow
-def test_record_killed_at_many_points(victim):
-    seen = victim.kill_at_many_points("record")
-    # The points really lie before, between and after the two files' writes.
-    assert ["old", "old"] in seen
-    assert ["new", "old"] in seen
-    assert ["new", "new"] in seen
-
-
-@pytest.mark.slow
-def test_record_into_a_bundle_killed_at_many_points(victim, tree):
-    victim.kill_at_many_points("bundle")
-    assert victim.words() == ["old", "old"]
-    victim.run("bundle")
-    assert victim.run("accept").returncode == 0
-    assert victim.words() == ["new", "new"]
-
-
-@pytest.mark.slow
-def test_accept_killed_at_many_points(victim):
-    assert victim.run("bundle").returncode == 0
-    seen = victim.kill_at_many_points("accept")
-    assert ["old", "old"] in seen
-    assert ["new", "old"] in seen
 
 
 def test_a_rerun_after_a_kill_does_not_do_again_what_was_done(victim, tree, kit):

@@ -10,9 +10,9 @@ import pytest
 from markdown.treeprocessors import Treeprocessor
 
 from conftest import Tree
-from evidence import notebooks, readme
+from evidence import check, notebooks, readme
 from evidence.errors import EvidenceError
-from evidence.pages import hosted, nbpage
+from evidence.pages import colours, hosted, nbpage
 from evidence.pages.extension import EvidenceExtension
 
 PAGE = """\
@@ -92,6 +92,14 @@ def test_it_shows_text_code_and_what_was_recorded(site: Tree):
     assert "NVIDIA H200 · driver 580.1 · Python 3.12.3 · jupyter execute walk.ipynb" in html
     assert "the first of 2 runs; what differs between them is dotted" in html
     assert 'data-runs="1.25\n1.35"' in html
+
+
+def test_a_kernels_source_is_coloured_as_cuda():
+    text = 'A = r"""\n__global__ void f() {}\n// why\n"""\nB = """\nno\n"""\nprint(A)'
+    rows = nbpage._coloured(text)
+    assert rows[1:3] == list(colours.lines("__global__ void f() {}\n// why", "cuda"))
+    assert rows[5:] == list(colours.lines(text, "python"))[5:]
+    assert [re.sub("<[^>]+>", "", row).replace("&quot;", '"') for row in rows] == text.split("\n")
 
 
 def test_nothing_of_the_converters_own_styles_and_scripts_is_left(site: Tree):
@@ -226,3 +234,24 @@ def test_with_one_it_has_a_link(site: Tree):
     )
     place = "https://colab.research.google.com/github/o/r/blob/dev/kernels/003-walk/walk.ipynb"
     assert f'href="{place}"' in html
+
+
+def test_a_region_of_a_notebook_is_shown_and_named_by_the_files_line(site: Tree):
+    path = site.root / "kernels/003-walk/walk.ipynb"
+    document = json.loads(path.read_text("utf-8"))
+    document["cells"][1]["source"] = (
+        "# snippet: sum\nprint('Result')\nprint('  sum   ', 3)\n# end snippet"
+    )
+    path.write_text(notebooks.dump(document), encoding="utf-8")
+    lines = path.read_text("utf-8").split("\n")
+    [unused] = [f for f in check.run(site.load()).findings if f.code == "region-unused"]
+    assert "print('Result')" in lines[unused.line - 1]
+    assert (unused.path, unused.severity) == ("kernels/003-walk/walk.ipynb", "error")
+    site.write("docs/walk.md", PAGE.replace("It is", "/// code | walk.ipynb:sum\n///\n\nIt is"))
+    html = rendered(site)
+    assert '<span class="ev-region">sum</span>' in html
+    assert 'class="language-python"' in html
+    assert [f for f in check.run(site.load()).findings if f.code == "region-unused"] == []
+    path.write_text(path.read_text("utf-8").replace("# end snippet", "# end snipet"), "utf-8")
+    with pytest.raises(EvidenceError, match=r"walk\.ipynb:\d+: cell \[1\], line 4: "):
+        rendered(site)

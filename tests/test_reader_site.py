@@ -24,8 +24,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore"), pytest.
 
 PLOT_DAY, STEPPER_DAY = "days/097-attention/", "days/072-online-normaliser/"
 TYPES = ["", "course/", PLOT_DAY, STEPPER_DAY, "sources/001-vector-add/", "reference/status/",
-         "reference/claims/", "reference/devices/", "glossary/", "tags/", "guide/reading/",
-         "reference/page-syntax/", "404.html"]  # fmt: skip
+         "reference/claims/", "reference/devices/", "reference/ledger/", "glossary/", "tags/",
+         "guide/reading/", "notebooks/gated-recurrence/", "reference/page-syntax/",
+         "404.html"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,6 @@ from evidence import (
     recorder,
     sinks,
     states,
-    store,
     trial,
     values,
 )
@@ -833,7 +832,7 @@ def test_a_full_disk_keeps_what_was_stored(tree, kit, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(RecordError) as caught:
             record(tree, kit)
     assert (

@@ -94,6 +94,18 @@ Twice takes [= time ], as [day 1](001-add.md) said.
         time: time
 Time of one call.
 ///
+
+/// ledger | 1
+///
+
+/// ruling | 1
+    claim: It takes 9 ms.
+    kind: measurement
+    verdict: false
+    expect: time < 9
+    by: 001-add
+It takes [= time ].
+///
 """
 PAGES = {
     "index.md": "# Front page\n\nOf [day 1](001-add.md). [Nothing](nowhere.md) is there.\n\n/// map\n///\n",

@@ -3,6 +3,8 @@
 Every attack is carried out for real, in the sandbox that `--untrusted` uses.
 """
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -12,12 +14,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from evidence import runner, sandbox, seccomp
 from evidence.errors import ToolchainError
 from evidence.sandbox import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def _why_not() -> str:
@@ -356,11 +362,8 @@ def test_a_kept_file_comes_back(tmp_path):
 # Who starts it.
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="is about becoming another user")
-def test_an_ordinary_user_has_the_same_sandbox(tmp_path):
-    program = tmp_path / "p"
-    program.write_text("#!/bin/sh\nid -u; touch /usr/x /tmp/x && cat /etc/passwd; ls /\n")
-    program.chmod(0o755)
+def as_user(tmp_path: Path, work: Callable[[], list[str]]) -> list[str]:
+    """Return what a function returns in a process of an ordinary user."""
     for folder in (tmp_path, *tmp_path.parents[:-2]):
         folder.chmod(folder.stat().st_mode | 0o055)
     read, write = os.pipe()
@@ -371,17 +374,62 @@ def test_an_ordinary_user_has_the_same_sandbox(tmp_path):
             os.setgid(1000)
             os.setuid(1000)
             os.chdir("/")
-            done = runner.run(runner.task(("./p",), {"p": program}), sandbox.find())
-            os.write(write, json.dumps([done.stdout, done.stderr]).encode())
+            os.environ["TOKEN"] = "secret-of-ci"
+            made = work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
-            os.write(write, json.dumps([[], [repr(error)]]).encode())
+            made = [repr(error)]
+        os.write(write, json.dumps(made).encode())
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as stream:
-        stdout, stderr = json.loads(stream.read())
+        lines: list[str] = json.loads(stream.read())
     os.waitpid(child, 0)
-    if not stdout and "amespace" in stderr[0]:
-        pytest.skip(f"users make no namespaces here: {stderr[0]}")
-    assert stdout[0] == "65534"
-    assert stderr[0] == "touch: cannot touch '/usr/x': Read-only file system"
-    assert not {"home", "var", "run"} & set(stdout)
+    if "amespace" in lines[0]:
+        pytest.skip(f"users make no namespaces here: {lines[0]}")
+    return lines
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="is about becoming another user")
+WRITABLE = "find / -path /proc -prune -o -type d -writable -print 2>/dev/null"
+
+
+@needs_root
+def test_an_ordinary_user_has_the_same_sandbox(tmp_path):
+    program = tmp_path / "p"
+    program.write_text(
+        f"#!/bin/sh\nid -u; touch /usr/x 2>&1; ls /; {WRITABLE}; cat /proc/1/environ /etc/passwd 2>&1\n"
+    )
+    program.chmod(0o755)
+    todo = runner.task(("./p",), {"p": program})
+    lines = as_user(tmp_path, lambda: list(runner.run(todo, sandbox.find()).stdout))
+    assert lines[:2] == ["65534", "touch: cannot touch '/usr/x': Read-only file system"]
+    assert not {"home", "var", "run"} & set(lines)
+    folders = {line for line in lines[2:] if line.startswith(("/", "<tmp>"))}
+    folders = {folder for folder in folders if not folder.startswith("/tmp/")}
+    assert folders == {"/dev/pts", "/dev/shm", "/tmp", "<tmp>"}  # the first holds no files
+    assert "secret-of-ci" not in "".join(lines)
+    assert lines[-1].endswith("cat: /etc/passwd: No such file or directory")
+
+
+@needs_root
+def test_a_compiler_that_an_ordinary_user_starts(tmp_path):
+    root = tmp_path / "project"
+    folder, out = root / "kernels/001-add", root / ".evidence/build"
+    for path in (folder, out, root / ".git"):
+        path.mkdir(parents=True)
+    for path in (root, *root.rglob("*")):
+        os.chown(path, 1000, 1000)
+    script = f"id -u; cat /proc/1/environ /proc/self/environ; echo; {WRITABLE}; echo done"
+
+    def compiled() -> list[str]:
+        words = sandbox.find().step(
+            root, "kernels/001-add", ".evidence/build/add", ("/bin/sh", "-c", script)
+        )
+        return subprocess.check_output(words, encoding="utf-8").splitlines()
+
+    lines = as_user(tmp_path, compiled)
+    assert (lines[0], lines[-1]) == ("65534", "done")
+    assert "secret-of-ci" not in "".join(lines)
+    folders = {line for line in lines[2:] if line.startswith("/")}
+    assert {str(out), "/tmp", "/dev/shm"} <= folders
+    assert not {str(root), str(folder), str(root / ".git"), "/", "/dev"} & folders

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -234,12 +235,14 @@ def test_a_compiler_that_comes_to_no_end(tree, kit, here, tmp_path, monkeypatch)
     tree.program(text=fake_cuda.source("// endless", "echo x"))
     tree.program("002-b", "add", fake_cuda.source("// endless", "echo x"))
     tree.write("kernels/002-b/evidence.toml", '[add]\nexpect = "compile-error"\n')
+    start = time.monotonic()
     limits = sandbox.Limits(seconds=1.0)
     found = replace(here.sandbox, limits=limits)
     report, _ = record(
         tree, kit, machine=replace(here, run=found.run, sandbox=found), target=tmp_path / "o.zip"
     )
     assert len(report.failed) == 2
+    assert time.monotonic() - start < 20
 
 
 REAL = """\
@@ -425,15 +428,53 @@ def test_building_a_strangers_programs(tree, kit, tmp_path, stranger):
 def test_building_with_a_forbidden_option(tree, kit):
     tree.program(text=fake_cuda.source("echo x").replace("-O3", "-Xcompiler=-fplugin=x.so"))
     done = command(tree, kit, "build", "--untrusted")
-    assert done.returncode == 2
-    assert "Build: has '-fplugin=x.so', which a stranger's program may not use" in done.stderr
+    assert done.returncode == 1
+    assert "Build: has '-fplugin=x.so', which a stranger's program may not use" in done.stdout
     assert kit.calls() == []
+
+
+@needs_sandbox
+def test_the_log_of_a_job_takes_no_commands_of_a_stranger(tree, kit, tmp_path):
+    tree.program(text=fake_cuda.source("echo '::error::x ##[add-mask]a' >&2", "exit 1"))
+    words = ("record", "--untrusted", "--bundle", str(tmp_path / "out.zip"))
+    lines = command(tree, kit, *words, GITHUB_ACTIONS="true").stdout.splitlines()
+    word = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
+    assert word
+    assert lines[-1] == f"::{word.group(1)}::"
+    assert any("##[add-mask]a" in line for line in lines)
+    assert "stop-commands" not in command(tree, kit, *words).stdout
+
+
+@needs_sandbox
+def test_the_command_with_a_program_that_is_refused(tree, kit, tmp_path):
+    tree.program(text=fake_cuda.source("echo x"))
+    tree.program("002-b", text=fake_cuda.source("echo x").replace("-O3", "-run"))
+    words = ("record", "--untrusted", "--bundle", str(tmp_path / "out.zip"))
+    done = command(tree, kit, *words)
+    assert done.returncode == 1
+    assert done.stderr.startswith("kernels/002-b/add.cu:1: refused: Build: has '-run', which a ")
+    assert [entry.program for entry in bundle.read(tmp_path / "out.zip")] == ["001-add/add"]
+    assert not any("002-b" in call for call in kit.calls())
+    assert command(tree, kit, *words, "001-add").returncode == 0
+    done = command(tree, kit, *words, "002-b")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Build: has '-run'" in done.stderr
 
 
 def test_the_command_without_a_bundle(tree, kit):
     done = command(tree, kit, "record", "--untrusted")
     assert done.returncode == 2
     assert "--untrusted writes nothing into the tree: add --bundle FILE" in done.stderr
+
+
+def test_a_cluster_records_no_strangers(tree, kit, tmp_path):
+    # Shell lines of the tree's own configuration would begin every job.
+    table = '[tool.evidence.slurm.h200]\nsetup = ["touch /tmp/evil"]\n'
+    tree.write("pyproject.toml", f"[tool.evidence]\n{table}")
+    target = str(tmp_path / "out.zip")
+    done = command(tree, kit, "record", "--executor", "slurm", "--untrusted", "--bundle", target)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--untrusted records on this machine: drop --executor slurm" in done.stderr
 
 
 def _fake_bwrap(tmp_path: Path, text: str) -> str:

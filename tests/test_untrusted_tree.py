@@ -1,27 +1,32 @@
 """A stranger's tree: what the recorder itself would do for it, looked at before it does."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 import fake_cuda
-from evidence import untrusted
+from evidence import project, untrusted
 from evidence.errors import EvidenceError
 
 TRUST = ", or read the program, and record it without --untrusted"
 
 
 def refusal(tree) -> str:
-    found = tree.load()
-    with pytest.raises(EvidenceError) as caught:
-        untrusted.admit(found, found.programs)
-    return str(caught.value)
+    """Return why a tree, or its only program, is refused."""
+    try:
+        found = untrusted.load(tree.root)
+    except EvidenceError as error:
+        return str(error)
+    assert found.programs == ()
+    (finding,) = found.problems
+    assert finding.code in ("refused", "bad-source")
+    return f"{finding.path}:{finding.line}: {finding.message} — {finding.fix}"
 
 
 def admitted(tree) -> bool:
-    found = tree.load()
-    untrusted.admit(found, found.programs)
-    return True
+    found = untrusted.load(tree.root)
+    return len(found.programs) > 0 and found.problems == ()
 
 
 def build(tree, *words: str) -> None:
@@ -136,6 +141,7 @@ def test_programs_outside_the_project(tree):
         ["--expt-relaxed-constexpr", "--expt-extended-lambda", "-lineinfo", "-G", "-g"],
         ["-use_fast_math", "--use_fast_math", "-ftz=true", "-fmad=false", "-rdc=true", "-maxrregcount=64"],
         ["-Xptxas=-v,-O3", "-Xptxas", "-dlcm=ca", "-diag-suppress", "177", "-Xcompiler=-fopenmp,-mavx2"],
+        ["-Xlinker=-export-dynamic", "-Xlinker", "-E,--as-needed"],
         ["-Xcompiler=-march=native,-fno-strict-aliasing,-ffp-contract=off"],
     ],
 )  # fmt: skip
@@ -156,8 +162,10 @@ def test_options_that_anybody_may_use(tree, words):
         (["-Xcompiler=-Wa,-MD=/tmp/x"], "-Wa"),
         (["-Xcompiler=-fdump-tree-all=/tmp/x"], "-fdump-tree-all=/tmp/x"),
         (["-Xcompiler=@more"], "@more"),
-        (["-Xlinker", "-plugin=./evil.so"], "-Xlinker"),
-        (["-Xlinker=-o/tmp/x"], "-Xlinker=-o/tmp/x"),
+        (["-Xlinker", "-plugin=./evil.so"], "-plugin=./evil.so"),
+        (["-Xlinker=-o/tmp/x"], "-o/tmp/x"),
+        (["-Xlinker=-T,evil.ld"], "-T"),
+        (["--linker-options=-E,--dynamic-linker=/tmp/x"], "--dynamic-linker=/tmp/x"),
         (["-Xptxas=--options-file,more"], "--options-file"),
         (["-run"], "-run"),
         (["--run"], "--run"),
@@ -189,6 +197,28 @@ def test_options_that_are_refused(tree, words, refused):
         f"kernels/001-add/add.cu:1: Build: has {refused!r}, which a stranger's program may not use"
         f" — remove it{TRUST}"
     )
+
+
+def test_one_program_that_is_refused_does_not_stop_the_others(tree):
+    build(tree, "-run")
+    tree.program("002-b")
+    found = untrusted.load(tree.root)
+    assert [program.name for program in found.programs] == ["002-b/add"]
+    assert [finding.explain() for finding in found.problems] == [
+        "kernels/001-add/add.cu:1: refused: Build: has '-run', which a stranger's program may not use"
+        f" — remove it{TRUST}"
+    ]
+    assert found.find(["2"]) == found.programs
+    with pytest.raises(EvidenceError) as caught:
+        found.find(["001-add"])
+    assert "Build: has '-run'" in str(caught.value)
+
+
+def test_the_projects_own_programs_are_all_admitted():
+    found = project.load(Path(__file__).parent)
+    for program in found.programs:
+        untrusted.check_program(found, program)
+    assert len(found.programs) > 100
 
 
 @pytest.mark.parametrize("option", ["-Xcompiler", "-D", "-arch", "-std"])

@@ -30,6 +30,7 @@ ROOT = Path(__file__).parent.parent
 KINDS = ["index", "course", "days/001-vector-add", "days/030-roofline",
          "days/072-online-normaliser", "days/098-attention-audited", "glossary", "tags",
          "guide/reading", "reference/status", "reference/claims", "reference/devices",
+         "reference/ledger",
          "sources/097-attention"]  # fmt: skip
 
 

@@ -129,6 +129,7 @@ TORCH_LIBRARY_IMPL(course_library, CUDA, m)
     m.impl("decay", &decay);
 }
 """
+# snippet: launch
 LAUNCH = """
 launch(const float *gate, const float *x, float *y, int rows, cudaStream_t stream)
 {
@@ -137,6 +138,7 @@ launch(const float *gate, const float *x, float *y, int rows, cudaStream_t strea
     return cudaGetLastError();
 }
 """
+# end snippet
 LIBRARY_CUDA = f"{KERNEL}\ncudaError_t {LAUNCH}"
 
 STABLE = f"""

@@ -9,7 +9,7 @@
 //   registers   D is a template parameter, the loop over i written out
 //   no pragma   the same, without a word to the compiler
 //   fitting     float state[D], but the loop's bound is an argument
-//   own zeros   the same, where the loop that sets it to zero has that bound too
+//   own zeros   the same; the loop that sets it to zero has that bound, too
 //   of 128      as fitting, with room for 128 numbers
 //   of 256      with room for 256
 //   pragma      as of 128, with #pragma unroll before the loop
@@ -755,7 +755,10 @@ static void timeAll(const Buffers &b, cudaStream_t stream,
 
 // --- Tables -----------------------------------------------------------------
 
-static void printKernel(const char *name, Kernel kernel, size_t dynamic)
+// Not the helper of that name that other programs share: it adds what is asked
+// for at the launch.
+static void printKernel
+    (const char *name, Kernel kernel, size_t dynamic)
 {
     cudaFuncAttributes attributes = {};
     CUDA_CHECK(cudaFuncGetAttributes(&attributes,

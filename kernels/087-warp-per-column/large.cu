@@ -289,7 +289,6 @@ __device__ inline void computeChunk(const Chunk &chunk,
     static_assert(kTogether % kParts == 0, "sums are dealt out to lanes");
     const int part = static_cast<int>(threadIdx.x) % kParts;
     const int column = static_cast<int>(threadIdx.x) / kParts * kCols;
-    // snippet: large-sums
 #pragma unroll 1
     for (int from = 0; from < kChunk; from += kTogether) {
         float sum[kTogether * kCols];
@@ -303,7 +302,6 @@ __device__ inline void computeChunk(const Chunk &chunk,
             }
         }
     }
-    // end snippet
 }
 
 // q . k of two neighbouring steps: of their q and k number 1 and 2, x is 1 . 1,
@@ -314,7 +312,6 @@ __device__ inline void rowProducts(const Chunk &chunk,
                                    float4 (&products)[kChunk / 2])
 {
     static_assert(kChunk / 2 * 4 * 4 == 128, "four threads for each product");
-    // snippet: row-products
     const int tid = static_cast<int>(threadIdx.x);
     const int pair = tid / 16;
     const int which = tid / 4 % 4;
@@ -331,7 +328,6 @@ __device__ inline void rowProducts(const Chunk &chunk,
     if (tid % 4 == 0) {
         (&products[pair].x)[which] = sum;
     }
-    // end snippet
 }
 
 // All steps of a chunk, two in one: what the state before both gives to their
@@ -351,7 +347,6 @@ __device__ inline void computePairs(const Chunk &chunk,
 #pragma unroll 1
     for (int from = 0; from < kChunk; from += kTogether) {
         float sum[kTogether * kCols];
-        // snippet: two-steps
 #pragma unroll
         for (int u = 0; u < kTogether; u += 2) {
             const int s = from + u;
@@ -393,9 +388,7 @@ __device__ inline void computePairs(const Chunk &chunk,
                 }
             }
         }
-        // end snippet
         addUp<kParts, kTogether * kCols>(sum, part);
-        // snippet: two-outputs
         const int s = from + 2 * part;
         const float4 product = products[s / 2];
 #pragma unroll
@@ -410,7 +403,6 @@ __device__ inline void computePairs(const Chunk &chunk,
             y2 = fmaf(g1, y2, product.z * v1);
             y2 = fmaf(g2, y2, product.w * v2);
         }
-        // end snippet
 #pragma unroll
         for (int u = 0; u < 2; ++u) {
             if (first + s + u < steps) {
@@ -463,7 +455,6 @@ tiled(const float *__restrict__ q, const float *__restrict__ k,
     constexpr int kThreads = (kD / kRows) * (kD / kCols);
     constexpr int kAhead = kRoom - 1;
     static_assert(kRows % 4 == 0, "rows come in float4s");
-    // snippet: large-pipeline
     extern __shared__ Chunk room[];
     const size_t row = static_cast<size_t>(heads) * kD;
     const size_t start =
@@ -493,7 +484,6 @@ tiled(const float *__restrict__ q, const float *__restrict__ k,
         if (kWhat != kComputes) {
             stage = (stage + 1) % kRoom;
         }
-        // end snippet
         if constexpr (kWhat == kMoves) {
             storeMoved<kThreads>(chunk, y, start, row, first, steps);
         } else if constexpr (kWhat == kTwoSteps) {

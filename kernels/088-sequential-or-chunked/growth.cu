@@ -33,8 +33,8 @@
 // that it is made for, sigmoid, near one and one.
 //
 // Times are device times of a chain: the slope between a short and a long graph
-// of calls, of one, two or three kernels each. The inputs of the founding width
-// stay in L2, those of the other one do not when T is large.
+// of calls, of one, two or three kernels each. At the founding width all data is
+// less than the L2 holds; at the other one it is more when T is large.
 //
 // Written down before the run. B=2, H=4, D=24: segments takes 3 us at T = 128
 // and 90 at 8192. The best chunked form takes 6 us at 128, 20 at 8192, and is
@@ -710,7 +710,6 @@ outputs(const float *__restrict__ q, const float *__restrict__ k,
             start[(part * kOwn + i) * kD + j] = state[i];
         }
         __syncthreads();  // the state and q are there
-        // snippet: from-the-state
 #pragma unroll(kD == kDim ? 2 : 1)
         for (int i = 0; i < kD; i += 4) {
 #pragma unroll
@@ -722,7 +721,6 @@ outputs(const float *__restrict__ q, const float *__restrict__ k,
                 acc[n] = fmaf(qq.w, start[(i + 3) * kD + j], acc[n]);
             }
         }
-        // end snippet
     }
     for (int first = begin; first <= own; first += kTile) {
         __syncthreads();  // nobody reads the state, or the tile before

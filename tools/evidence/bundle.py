@@ -7,24 +7,21 @@ no path in it is ever written to.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
-import os
 import struct
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evidence import __version__, shards
+from evidence import __version__, atomic, shards
 from evidence.errors import RecordError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from evidence.shards import Part
 
@@ -98,19 +95,7 @@ def write(path: Path, data: bytes) -> None:
         RecordError: It cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        atomic.write(path, data)
     except OSError as error:
         raise RecordError(
             f"cannot be written: {error.strerror}; the records are kept beside it", path=path,

@@ -6,16 +6,20 @@ is taken over. Times of files decide what ninja compiles; hashes decide here.
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+import tempfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evidence import build, key, mutants, ninjafile, untrusted
-from evidence.errors import EvidenceError
+from evidence.errors import EvidenceError, MachineError
 from evidence.mutants import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from evidence.build import Compiled
     from evidence.machine import Machine
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
     from evidence.progress import Reporter
     from evidence.project import Project
     from evidence.trial import Request
+
+_NO_SPACE = os.strerror(errno.ENOSPC)
+_LEAST = 64 * 2**10  # bytes without which no compiler comes to an end
+_MAKE_ROOM = "make room or mend the folder's permissions, then run the same command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +78,26 @@ def compile_all(
 
     Raises:
         ToolchainError: ninja is missing or cannot work.
+        MachineError: What it makes cannot be written.
     """
     if machine.sandbox is not None:
         untrusted.clean(project.root)
+    try:
+        return _compile(project, programs, machine, request, reporter)
+    except OSError as error:
+        raise MachineError(
+            f"cannot be written: {error.strerror}; nothing was recorded",
+            path=error.filename or ninjafile.BUILD, fix=_MAKE_ROOM,
+        ) from None  # fmt: skip
+
+
+def _compile(
+    project: Project,
+    programs: Sequence[Program],
+    machine: Machine,
+    request: Request,
+    reporter: Reporter,
+) -> Compilation:
     done = _attempt(project, programs, machine, request, reporter)
     unsteady = [program for program in programs if program.name in done.changed]
     if unsteady:
@@ -169,7 +194,29 @@ def _make(
         sandbox=machine.sandbox,
     )  # fmt: skip
     reporter.end()
-    return [build.result(project.root, target, nvcc) for target in targets]
+    results = [build.result(project.root, target, nvcc) for target in targets]
+    _require_room(project, results)
+    return results
+
+
+def _require_room(project: Project, done: Iterable[Compiled]) -> None:
+    """Refuse to tell of a program that it does not compile where it cannot be written.
+
+    Raises:
+        MachineError: A disk is full.
+    """
+    failed = [compiled for compiled in done if compiled.exit_status != 0]
+    if not failed:
+        return
+    folders = {project.root / ninjafile.BUILD, Path(tempfile.gettempdir())}
+    full = [folder for folder in sorted(folders) if shutil.disk_usage(folder).free < _LEAST]
+    said = any(_NO_SPACE in line for compiled in failed for line in compiled.output)
+    if full or said:
+        where = project.relative(full[0]) if full else ninjafile.BUILD
+        raise MachineError(
+            f"cannot be written: {_NO_SPACE}; {failed[0].target.program.name} could not be "
+            "compiled, and nothing was recorded", path=where, fix=_MAKE_ROOM,
+        )  # fmt: skip
 
 
 def _why_not(compiled: Compiled) -> str:

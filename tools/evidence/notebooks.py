@@ -27,11 +27,9 @@ _KINDS = ("code", "markdown", "raw")
 _FORMAT = 4
 _MINOR = 5  # since which every cell has an id
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-# What of a notebook's metadata says something about the notebook, not about
-# who opened it last and with what; the last two make a hosted service give
-# the notebook a GPU.
-_KEPT = {"kernelspec": ("display_name", "language", "name"), "language_info": ("name",),
-         "accelerator": (), "colab": ("gpuType",)}  # fmt: skip
+# What is kept of a notebook's metadata beside its language: what makes a hosted
+# service give it a GPU. The rest is about who opened it last and with what.
+_KEPT = {"accelerator": (), "colab": ("gpuType",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +165,26 @@ def script(text: str, relative: str) -> str:
 
 def placed(error: SourceError, script_text: str, path: Path) -> SourceError:
     """Return an error about a line of the script as one about its cell and the file's line."""
-    before = script_text.split("\n")[: error.line or 1]
-    heads = [n for n, line in enumerate(before, 1) if CELL.match(line)]
-    if not heads:
+    found = place(script_text, error.line or 1, path)
+    if found is None:
         return error
-    cell = int(CELL.match(before[heads[-1] - 1])[1])  # type: ignore[index]
-    inside = (error.line or 1) - heads[-1]
-    shown = error.path or str(path)
-    found = next(c for c in cells(path.read_text("utf-8"), shown) if c.number == cell)
+    cell, inside, line = found
     return SourceError(
         f"cell [{cell}], line {inside}: {error.message}",
-        path=shown, line=found.line + inside - 1, fix=error.fix,
+        path=error.path or str(path), line=line, fix=error.fix,
     )  # fmt: skip
+
+
+def place(script_text: str, line: int, path: Path) -> tuple[int, int, int] | None:
+    """Return where a line of the script stands: cell, line of the cell, line of the file."""
+    before = script_text.split("\n")[:line]
+    heads = [(n, match) for n, text in enumerate(before, 1) if (match := CELL.match(text))]
+    if not heads:
+        return None
+    head, match = heads[-1]
+    number, inside = int(match[1]), line - head
+    found = next(c for c in cells(path.read_text("utf-8"), str(path)) if c.number == number)
+    return number, inside, found.line + inside - 1
 
 
 def edited(text: str, relative: str, find: str, replace: str) -> str:

@@ -24,7 +24,7 @@ from evidence import (
     toolchain,
     trial,
 )
-from evidence.errors import EvidenceError, ToolchainError
+from evidence.errors import EvidenceError, MachineError, ToolchainError
 from evidence.findings import Finding
 from evidence.scrub import of_machine
 from evidence.sinks import Tree
@@ -219,7 +219,13 @@ class _Session:
         for sentence in wrong:
             self.reporter.say(f"{program.name}: {sentence}")
         if not reasons and program.plan.expect.kind != "compile-error":
-            found = self._perform(program, machine, inputs, done, say)
+            try:
+                found = self._perform(program, machine, inputs, done, say)
+            except OSError as error:
+                raise MachineError(
+                    f"cannot be written: {error.strerror}; nothing was recorded of {program.name}",
+                    path=error.filename, fix="make room, then run the same command",
+                ) from None  # fmt: skip
             reasons = outcome.of_trial(program, found)
             if health.doubtful(found, reasons):
                 health.require(machine, program)

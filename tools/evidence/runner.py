@@ -166,7 +166,10 @@ def run(todo: Task, box: Box | None = None) -> RunResult:
         ToolchainError: The process could not be started at all.
     """
     todo = todo if box is None else box.bounded(todo)
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=folder_prefix())))
+    try:
+        folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=folder_prefix())))
+    except OSError as error:
+        raise _cannot(todo, error, tempfile.gettempdir()) from None
     try:
         work, home = folder / "work", folder / "home"
         work.mkdir()
@@ -185,19 +188,23 @@ def run(todo: Task, box: Box | None = None) -> RunResult:
             if (work / name).is_file() and (work / name).stat().st_size:
                 shutil.copyfile(work / name, target)
     except OSError as error:
-        # A full disk is no program's own trouble.
-        kind = MachineError if error.errno in FULL else ToolchainError
-        raise kind(
-            f"cannot run {Path(todo.words[0]).name}: {error.strerror or error}",
-            path=error.filename or folder,
-            fix="make room or mend its permissions, then run the same command",
-        ) from None
+        raise _cannot(todo, error, str(folder)) from None
     else:
         return result
     finally:
         # Whatever interrupts this tool, and when: nothing may go on running.
         processes.kill_of(str(folder))
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cannot(todo: Task, error: OSError, folder: str) -> ToolchainError:
+    # A full disk is no program's own trouble.
+    kind = MachineError if error.errno in FULL else ToolchainError
+    return kind(
+        f"cannot run {Path(todo.words[0]).name}: {error.strerror or error}",
+        path=error.filename or folder,
+        fix="make room or mend its permissions, then run the same command",
+    )
 
 
 def _environment(home: Path, extra: Mapping[str, str]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evidence import costs, shards, states, toolchain
 from evidence.shards import Part
@@ -73,3 +74,29 @@ def narrow(
     part = Part(number, device, shards.split(cost, count))
     mine = tuple(program for program in programs if program.name in part.programs)
     return Selection(mine, sum(cost[program.name] for program in mine), part)
+
+
+def matrix(
+    project: Project, names: Sequence[str], device: str, seconds: float
+) -> list[dict[str, Any]]:
+    """Return the shards of a recording as rows of a CI matrix; none for nothing to do.
+
+    Args:
+        project: The project.
+        names: What `Project.find` takes; none for all that need recording.
+        device: The device's label.
+        seconds: How long a shard may be expected to take; one program may take longer.
+    """
+    # As a recorder with the pinned compiler selects, without knowing which it has.
+    chosen = select(project, names, device, project.config.nvcc, everything=False)
+    costs_ = {program.name: costs.expected(project, program, device) for program in chosen}
+    if not costs_:
+        return []
+    count = min(len(costs_), math.ceil(sum(costs_.values()) / seconds))
+    return [
+        {
+            "device": device, "number": number, "shard": f"{number}/{count}",
+            "programs": len(part), "seconds": round(sum(costs_[name] for name in part)),
+        }
+        for number, part in enumerate(shards.split(costs_, count), 1)
+    ]  # fmt: skip

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_FIX = "mend the table; docs/guide/runner.md has one"
+_FIX = "mend the table; docs/guide/ci.md has one"
 _TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "partition": (str, "the name of a partition"),
     "gres": (str, "generic resources such as gpu:h200:1"),
@@ -78,7 +78,7 @@ def targets(table: Mapping[str, Any], labels: Sequence[str], path: Path) -> list
     if not table:
         raise ConfigError(
             "has no [tool.evidence.slurm.LABEL]: it says how Slurm gives out which device",
-            path=path, fix="add one; docs/guide/runner.md has one",
+            path=path, fix="add one; docs/guide/ci.md has one",
         )  # fmt: skip
     wrong: list[str] = []
     for label, options in table.items():

@@ -7,17 +7,17 @@ that an edit by hand, a truncation or a merge conflict is seen.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
-import tempfile
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from evidence import atomic
 from evidence.errors import RecordError
 from evidence.model import Record
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = 1
 
@@ -158,33 +158,10 @@ def write(path: Path, text: str) -> None:
             there before still stands.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-        _sync_folder(path.parent)
+        atomic.write(path, text.encode("utf-8"))
     except OSError as error:
         raise RecordError(
             f"cannot be written: {error.strerror}; what stood there is unchanged",
             path=path,
             fix="make room or mend the folder's permissions, then run the same command",
         ) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    # A rename is only durable once its folder is; Windows cannot open folders.
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from evidence import config, key, project, sandbox
 from evidence.errors import EvidenceError, SourceError
+from evidence.findings import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,8 +35,8 @@ _TRUST = "or read the program, and record it without --untrusted"
 _PAIRED = (
     "-o", "--output-file", "-std", "--std", "-arch", "--gpu-architecture", "-code", "--gpu-code",
     "-gencode", "--generate-code", "-Xcompiler", "--compiler-options", "-Xptxas",
-    "--ptxas-options", "-maxrregcount", "--maxrregcount", "-diag-suppress", "--diag-suppress",
-    "-O", "--optimize",
+    "--ptxas-options", "-Xlinker", "--linker-options", "-maxrregcount", "--maxrregcount",
+    "-diag-suppress", "--diag-suppress", "-O", "--optimize",
 )  # fmt: skip
 _GLUED = ("-D", "-U", "-I", "-l")
 _OPTION = re.compile(
@@ -53,6 +54,7 @@ _HOST = re.compile(
     r"-funroll-loops|-fno-[a-z-]+|-ffp-contract=\w+|-m(?:arch|tune)=[\w.-]+|"
     r"-m(?:avx|avx2|avx512f|fma|sse4\.[12])"
 )
+_LINKER = re.compile(r"-E|--?export-dynamic|-s|-S|--(?:no-)?as-needed|--gc-sections")
 _PTXAS = re.compile(r"-v|-O[0-3]|-warn-spills|-warn-lmem-usage|-dlcm=\w+|-dscm=\w+")
 
 
@@ -109,21 +111,34 @@ def load(start: Path | None) -> Project:
     """
     check_tree(config.load(start).root)
     found = project.load(start)
-    admit(found, found.programs)
-    return found
-
-
-def admit(found: Project, programs: Iterable[Program]) -> None:
-    """Look at everything that the recorder would do for a tree, and clear its folder.
-
-    Raises:
-        EvidenceError: Why nothing of it is run.
-    """
-    check_tree(found.root)
-    for program in programs:
-        check_program(found, program)
-        check_inputs(program, key.inputs_of(program))
     clean(found.root)
+    return admitted(found)
+
+
+def admitted(found: Project) -> Project:
+    """Return a project with those of its programs that may be compiled and run.
+
+    The others are among its problems, like those of which the source is broken.
+    """
+    kept: dict[str, Program] = {}
+    refused: list[Finding] = []
+    for program in found.programs:
+        code = "refused"
+        try:
+            check_program(found, program)
+            code = "bad-source"
+            check_inputs(program, key.inputs_of(program))
+        except EvidenceError as error:
+            refused.append(Finding.of(error, code, program.relative))
+            continue
+        kept[program.name] = program
+    index = {
+        name: tuple(program for program in programs if program.name in kept)
+        for name, programs in found.index.items()
+    }
+    return replace(
+        found, programs=tuple(kept.values()), index=index, problems=(*found.problems, *refused)
+    )
 
 
 def clean(root: Path) -> None:
@@ -198,6 +213,8 @@ def _refused(found: Project, program: Program) -> Iterator[str]:
                 yield word
         elif name in ("-Xcompiler", "--compiler-options"):
             yield from (w for w in _split(value) if not _HOST.fullmatch(w))
+        elif name in ("-Xlinker", "--linker-options"):
+            yield from (w for w in _split(value) if not _LINKER.fullmatch(w))
         elif name in ("-Xptxas", "--ptxas-options"):
             yield from (w for w in _split(value) if not _PTXAS.fullmatch(w))
         elif word.startswith("-I"):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evidence import build, compiling, ninjafile, project, sandbox, toolchain, untrusted
+from evidence import build, compiling, ninjafile, project, sandbox, toolchain
+from evidence.commands import strangers
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
 from evidence.progress import reporter
@@ -42,7 +43,7 @@ def command(
     jobs: int | None,
 ) -> int:
     """Compile every program for the configured architectures; warnings are errors."""
-    found = untrusted.load(start) if stranger else project.load(start)
+    found = strangers.load(start) if stranger else project.load(start)
     programs = [p for p in found.find(names) if p.build is not None]
     wanted = [f"sm_{number}" for number in architectures or found.config.architectures]
     problems = [] if names else list(found.problems)

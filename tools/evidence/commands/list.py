@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evidence import check, costs, project, states
+from evidence import check, costs, project, selecting, states
 from evidence.selecting import TO_RECORD
 
 if TYPE_CHECKING:
@@ -19,22 +19,39 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.argument("names", nargs=-1)
-@click.option("--device", help="Judge on this device only (default: all that have evidence).")
+@click.option(
+    "--device", "devices", multiple=True,
+    help="Judge on this device only (default: all that have evidence); can be given several times.",
+)  # fmt: skip
 @click.option("--stale", is_flag=True, help="Only programs that need recording.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@click.option(
+    "--matrix", type=click.IntRange(min=1), metavar="SECONDS",
+    help="The shards of at most so long that `evidence record NAMES` splits into, for a CI matrix.",
+)  # fmt: skip
 @click.pass_obj
 def command(
-    start: Path | None, names: tuple[str, ...], device: str | None, stale: bool, as_json: bool
+    start: Path | None,
+    names: tuple[str, ...],
+    devices: tuple[str, ...],
+    stale: bool,
+    as_json: bool,
+    matrix: int | None,
 ) -> int:
     """List programs and the state of their evidence.
 
     With --json, `cost` is the seconds that recording a program is expected to take.
     """
     found = project.load(start)
+    if matrix is not None:
+        labels = devices or (found.config.device,)
+        rows_ = [row for label in labels for row in selecting.matrix(found, names, label, matrix)]
+        click.echo(json.dumps({"include": rows_}))
+        return 0
     rows = [
         state
         for program in found.find(names)
-        for label in ([device] if device else check.devices_of(program, found.config.device))
+        for label in (devices or check.devices_of(program, found.config.device))
         if (state := states.judge(found, program, label)).name in TO_RECORD or not stale
     ]
     if as_json:

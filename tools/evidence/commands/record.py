@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evidence import (
+    clock,
     document,
     gpus,
     machine,
@@ -22,7 +23,7 @@ from evidence import (
     toolchain,
     untrusted,
 )
-from evidence.commands import clustered
+from evidence.commands import clustered, strangers
 from evidence.device import LocalGpu
 from evidence.errors import EvidenceError
 from evidence.progress import reporter
@@ -30,6 +31,7 @@ from evidence.trial import Request
 
 if TYPE_CHECKING:
     from evidence.device import Gpu
+    from evidence.project import Project
 
 
 @click.command("record")
@@ -102,13 +104,16 @@ def command(
 
     Without NAMES: those whose evidence is stale, missing, failed or partial.
     """
+    if executor == "slurm" and stranger:
+        # The tree's configuration has shell lines for the jobs, outside of any sandbox.
+        raise click.UsageError("--untrusted records on this machine: drop --executor slurm")
     _contradictions(executor, names, everything=everything, shard=shard, cluster=(labels, jobs))
     chosen = None if shard is None else shards.read(shard)
     _check_bundle(bundle, shard, key, stranger=stranger)
-    found = untrusted.load(start) if stranger else project.load(start)
+    found = strangers.load(start) if stranger else project.load(start)
     if executor == "slurm":
         given = {"no-sanitize": no_sanitize, "no-profile": no_profile, "no-mutants": no_mutants}
-        given |= {"force": force, "untrusted": stranger}
+        given["force"] = force
         options = [*(["--runs", str(runs)] if runs else []), *(f"--{k}" for k in given if given[k])]
         return clustered.run(
             found, names, labels=labels, jobs=jobs, everything=everything or force,
@@ -130,6 +135,9 @@ def command(
         )
     elif not programs:
         click.echo(f"nothing to record: all {len(found.programs)} programs are fresh on {label}")
+        # What a recording that was killed at its very end has left to do.
+        sinks.Tree(found).staging.clear()
+        _write_readmes(found, bundle)
         return 1 if problems else 0
     if nvcc and not toolchain.pin_holds(found.config.nvcc, nvcc):
         click.echo(
@@ -137,16 +145,16 @@ def command(
             "these records will be unpinned",
             err=True,
         )
+    where = document.origin(found.root, commit)
+    clock.require(found, programs, label, where.date)
     report = recorder.record(
         found, programs, here,
         Request(runs, sanitize=not no_sanitize, profile=not no_profile, mutants=not no_mutants),
-        reporter=reporter(), where=document.origin(found.root, commit),
+        reporter=reporter(), where=where,
         sink=sinks.Bundle(bundle, selection.part) if bundle else None, beside=beside,
         restart=force, wait=wait,
     )  # fmt: skip
-    # A bundle is accepted elsewhere; the READMEs are written there.
-    for path in readme.write_all(found) if bundle is None and report.written else ():
-        click.echo(f"wrote {path}")
+    _write_readmes(found, bundle)
     _sign(bundle if report.written else None, key)
     for finding in report.findings:
         click.echo(finding.explain(), err=True)
@@ -158,6 +166,12 @@ def command(
         f"on {label}; {len(report.written)} files written"
     )
     return 0 if report.succeeded and not problems else 1
+
+
+def _write_readmes(found: Project, bundle: Path | None) -> None:
+    # A bundle is accepted elsewhere; they are written there.
+    for path in readme.write_all(found) if bundle is None else ():
+        click.echo(f"wrote {path}")
 
 
 def _contradictions(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
-from evidence import key
+from evidence import findings, key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from evidence.pages.shown import Bound
+    from evidence.project import Project
     from evidence.states import State
 
 STALE = "stale"
@@ -38,6 +40,25 @@ def changes(state: State) -> list[key.Change]:
     if state.record is None or state.inputs is None:
         return []
     return key.changes(state.record.data["inputs"], state.inputs)
+
+
+def on_top(bound: Bound, project: Project, author: Watching | None, late: Iterable[str]) -> str:
+    """Return what stands on top of a page if a build would fail on it.
+
+    Args:
+        bound: The page, looked up.
+        project: The project.
+        author: Who has watched the author edit; None in a build.
+        late: What only rendering has shown to be wrong.
+    """
+    wrong = [f for f in findings.failing(bound.findings) if f.code != STALE]
+    folders = {state.program.path.parent for state in bound.believed}
+    wrong += [f for f in project.problems if (project.root / f.path).parent in folders]
+    said = [*(finding.explain() for finding in wrong), *late]
+    if author is not None:
+        said += filter(None, map(author.failure, bound.believed))
+    old = [s for s in bound.believed if any(f.code == STALE for f in s.findings)]
+    return stale(old, author) + failing(said)
 
 
 def failing(said: Sequence[str]) -> str:

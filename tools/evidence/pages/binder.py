@@ -9,16 +9,17 @@ from evidence.addresses import AbsentError
 from evidence.errors import EvidenceError
 from evidence.findings import Finding
 from evidence.pages import (
-    claims,
     diffs,
     directives,
     grounds,
+    judging,
     lint,
     nbblock,
     overviews,
     plots,
     predict,
     reread,
+    rulings,
     shown,
 )
 from evidence.pages.inline import Inline
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from evidence.pages.library import Library
     from evidence.pages.pagetext import PageText
     from evidence.pages.scan import Block
-    from evidence.pages.shown import Bound, Shown, Verdict
+    from evidence.pages.shown import Bound, Shown
     from evidence.states import State
 
 
@@ -82,6 +83,7 @@ class Binder:
             except EvidenceError as error:
                 self.error("unknown-program", line, error)
         items = tuple(self._item(item) for item in self.page.scan.items)
+        rulings.complete(self, self.page.scan.items, items)
         for unused in self.names.unused():
             message = f"name `{unused.name}` is used nowhere on the page"
             self.add("name-unused", unused.line, message, "remove it", "warning")
@@ -123,7 +125,7 @@ class Binder:
             return elsewhere(self, block)
         if block.kind == "code":
             return self.code(block.argument, block.line)
-        return self._claim(block) if block.kind == "claim" else self._output(block)
+        return self._output(block)
 
     def program(self, name: str, line: int) -> Program:
         """Return the program that a page names."""
@@ -249,52 +251,11 @@ class Binder:
                 continue  # not measured, which the page says elsewhere
         return tuple(found)
 
-    def _claim(self, block: Block) -> Shown:
-        option, margin = block.option("expect"), block.option("margin")
-        if option is None or not option.text:
-            return shown.Failed("this claim has no expression")  # the scan has said so
-        try:
-            wanted = claims.terms(block)
-        except EvidenceError as error:
-            raise self.refused("bad-expression", block.line, error) from None
-        expression = self.expression(option.text, option.line)
-        devices = claims.devices(self.names, expression, wanted)
-        verdicts = tuple(self._verdict(expression, d, wanted, option.line) for d in devices)
-        sources = self.sources(expression, devices[0], None)
-        text, demanded = expression.text, margin.text if margin else ""
-        about = grounds.about(expression, self.names.place)
-        return shown.Claim(text, demanded, verdicts, sources, about)
-
-    def _verdict(
-        self, expression: Expression, device: str, wanted: claims.Terms, line: int
-    ) -> Verdict:
-        unmeasured = shown.Verdict(device, "not measured", expected=False)
-        if self.recorded(expression, device, line) is not None:
-            return unmeasured
-        try:
-            bound = self.values(expression, device)
-            verdict = claims.judge(expression, bound, device, wanted)
-        except AbsentError as error:
-            self.error("claim-unmeasured", line, error)
-            return unmeasured
-        except EvidenceError as error:
-            raise self.refused("bad-expression", line, error) from None
-        if not verdict.expected:
-            self._disagrees(expression, verdict, line)
-        return verdict
-
-    def _disagrees(self, expression: Expression, verdict: Verdict, line: int) -> None:
-        text, device = expression.text, verdict.device
-        if verdict.holds == "fails":
-            message = f"`{text}` does not hold on {device}: {claims.failing(verdict)}"
-            fix = f"correct the sentence, or say `fails_on: {device}`"
-            self.add("claim-fails", line, message, fix)
-        else:
-            message = f"`{text}` is said to fail on {device}, and it holds there"
-            self.add("claim-holds", line, message, f"take {device} out of `fails_on:`")
-
 
 _ELSEWHERE: dict[str, Callable[[Binder, Block], Shown]] = {
+    "claim": judging.look_up,
+    "ruling": rulings.look_up,
+    "ledger": rulings.count,
     "plot": plots.bind,
     "diff": diffs.bind,
     "notebook": nbblock.look_up,

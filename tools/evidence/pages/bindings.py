@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from evidence import notebooks
 from evidence.errors import EvidenceError
 from evidence.findings import Finding, ordered
 from evidence.pages import binder, mentions, navigation, reread
@@ -132,6 +133,8 @@ def _count(bound: Bound, looked_at: dict[str, int]) -> None:
     for item in bound.page.scan.items:
         if isinstance(item, Inline):
             looked_at["numbers"] += item.kind == "value"
+        elif item.kind == "ruling":
+            looked_at["claims"] += item.option("expect") is not None
         elif item.kind in kinds:
             looked_at[kinds[item.kind]] += 1
 
@@ -144,10 +147,14 @@ def _unused_regions(library: Library, used: set[tuple[str, str]]) -> Iterator[Fi
             continue  # reported with the program
         for name, region in regions.items():
             if (program.name, name) not in used:
+                line = region.first_line
+                if program.language == "notebook":
+                    found = notebooks.place(library.text(program), line, program.path)
+                    line = found[2] if found is not None else line
                 yield Finding(
                     "region-unused",
                     program.relative,
-                    region.first_line,
+                    line,
                     f"no page shows region `{name}`",
                     f"show it, `/// code | {program.path.name}:{name}`, or remove its markers",
                 )

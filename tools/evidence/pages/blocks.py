@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 from markdown.util import AtomicString
 from pymdownx.blocks.block import Block
 
-from evidence.pages import marks, predict, render
+from evidence.pages import ids, ledger, marks, predict, render
+from evidence.pages.ruled import Ruling
 from evidence.pages.shown import Claim, Predict
 
 if TYPE_CHECKING:
@@ -99,6 +100,42 @@ class ClaimBlock(_Shown):
         """Add the folded part behind the sentence."""
         more = SubElement(block, "div", {"class": "ev-more"})
         more.text = AtomicString(self.md.htmlStash.store(self.page.claim(self.index)))
+
+
+class RulingBlock(_Shown):
+    """`/// ruling | 8`, a claim of somebody else, and why the verdict is what it is."""
+
+    NAME = "ruling"
+
+    def on_create(self, parent: Element) -> Element:
+        """Make the frame: number, claim and verdict, sentence."""
+        shown = self.page.item(self.index)
+        element = SubElement(parent, "div", {"class": "ev-ruling"})
+        if isinstance(shown, Ruling):
+            element.attrib |= {
+                "class": ledger.classes(shown),
+                "id": self.page.announced(ids.ruling(shown.number)),
+            }
+            above = SubElement(element, "div", {"class": "ev-tried"})
+            above.text = AtomicString(self.md.htmlStash.store(ledger.head(shown)))
+        self.said = SubElement(element, "div", {"class": "ev-said"})
+        return element
+
+    def on_add(self, block: Element) -> Element:
+        """Lead the content into the sentence's element."""
+        del block
+        return self.said
+
+    def on_end(self, block: Element) -> None:
+        """Add what decides it."""
+        more = SubElement(block, "div", {"class": "ev-more"})
+        more.text = AtomicString(self.md.htmlStash.store(self.page.ruling(self.index)))
+
+
+class LedgerBlock(_Shown):
+    """`/// ledger | 62`: the page's rulings, counted."""
+
+    NAME = "ledger"
 
 
 class PredictBlock(_Shown):
@@ -200,6 +237,8 @@ KINDS = (
     PlotBlock,
     DiffBlock,
     PredictBlock,
+    RulingBlock,
+    LedgerBlock,
     MapBlock,
     DaysBlock,
 )

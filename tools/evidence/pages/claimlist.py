@@ -8,8 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from evidence.errors import EvidenceError
-from evidence.pages import headings, ids, render, shown
+from evidence.pages import headings, ids, ledger, render, shown
 from evidence.pages.claims import written
+from evidence.pages.ruled import Ruling
 from evidence.pages.scan import Block
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def claims(pages: Pages, link: Link) -> str:
             continue  # the page's own findings say so
         here = path.relative_to(docs).as_posix()
         rows = []
-        for number, sentence, claim in _of_page(bound):
-            rows.append(_row(claim, sentence, link(here, ids.claim(number))))
+        for anchor, sentence, claim in _of_page(bound):
+            rows.append(_row(claim, sentence, link(here, anchor)))
             verdicts.update((v.device, render.stands(v)[2]) for v in claim.verdicts)
         if rows:
             count += len(rows)
@@ -67,11 +68,13 @@ def _tally(verdicts: Counter[tuple[str, str]]) -> str:
     return "".join(f"; on {escape(d)}: {escape(', '.join(texts))}" for d, texts in found.items())
 
 
-def _of_page(bound: Bound) -> Iterator[tuple[int, str, Claim]]:
-    """Yield number, sentence and claim of every claim on a page that could be judged."""
+def _of_page(bound: Bound) -> Iterator[tuple[str, str, Claim]]:
+    """Yield anchor, sentence and claim of every claim on a page that could be judged."""
     number = 0
     pairs = list(zip(bound.page.scan.items, bound.shown, strict=True))
     for index, (item, found) in enumerate(pairs):
+        if isinstance(found, Ruling) and found.claim is not None:
+            yield ids.ruling(found.number), ledger.said(found), found.claim
         if not isinstance(item, Block) or item.kind != "claim":
             continue
         number += 1
@@ -81,7 +84,7 @@ def _of_page(bound: Bound) -> Iterator[tuple[int, str, Claim]]:
                 if not isinstance(inner, shown.Number | shown.Sourced | shown.Failed):
                     break
                 numbers.append("?" if isinstance(inner, shown.Failed) else inner.text)
-            yield number, sentence(item.body, numbers), found
+            yield ids.claim(number), sentence(item.body, numbers), found
 
 
 def sentence(body: str, numbers: list[str]) -> str:

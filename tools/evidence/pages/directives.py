@@ -21,16 +21,27 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "map": (),
     "days": (),
     "predict": ("answer", "unit"),
+    "ledger": (),
+    "ruling": ("claim", "kind", "verdict", "expect", "device", "fails_on", "margin", "by"),
 }
 """Names of our blocks, with the options each of them takes."""
 
 OVERVIEWS = ("status", "claims", "devices", "map", "days")
 """Blocks that show something of all evidence, or of all pages."""
 
-ARGUMENTS = {"code": "file.cu:region", "output": "program", "notebook": "program"}
+ARGUMENTS = {
+    "code": "file.cu:region",
+    "output": "program",
+    "notebook": "program",
+    "ledger": "62",
+    "ruling": "8",
+}
 """Blocks that take an argument, and what it looks like."""
 
-WITH_TEXT = ("claim", "plot", "predict")
+LISTING = ("code", "output", "notebook")
+"""Blocks that show a program, or a part of it."""
+
+WITH_TEXT = ("claim", "plot", "predict", "ruling")
 """Blocks that take content."""
 
 MUST = {

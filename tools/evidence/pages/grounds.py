@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from evidence import lexing, merging, units
 from evidence.pages import shown
+from evidence.pages.ruled import Ruling
 from evidence.values import Value
 
 if TYPE_CHECKING:
@@ -180,8 +181,10 @@ def of(found: Shown) -> Iterator[Ground]:
     elif isinstance(found, shown.Plot | shown.Diff):
         for part in found.parts:
             yield from of(part)
-    elif isinstance(found, shown.Claim) and any(v.comparisons for v in found.verdicts):
-        yield Said(found)
+    elif isinstance(found, shown.Claim | Ruling):
+        claim = found.claim if isinstance(found, Ruling) else found
+        if claim is not None and any(v.comparisons for v in claim.verdicts):
+            yield Said(claim)
 
 
 def about(expression: Expression, place: Callable[[str], tuple[Program, str]]) -> str:

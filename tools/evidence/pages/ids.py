@@ -36,6 +36,11 @@ def claim(number: int) -> str:
     return f"claim~{number}"
 
 
+def ruling(number: int) -> str:
+    """Return the anchor of the ruling on the claim of this number."""
+    return f"ruling~{number}"
+
+
 def explorer(program: Program) -> str:
     """Return the anchor of the link that opens a program in Compiler Explorer."""
     return f"explorer~{program.folder}~{program.path.name}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from evidence import regions, sources, states, values
-from evidence.errors import EvidenceError
-from evidence.pages import course, glossary, ids, scan
+from evidence import notebooks, regions, sources, states, values
+from evidence.errors import EvidenceError, SourceError
+from evidence.pages import course, directives, glossary, ids, scan
 from evidence.pages.memory import Memory
 from evidence.pages.pagetext import PageText
 from evidence.pages.places import Named
@@ -187,7 +187,13 @@ class Library:
         """
         if program.name not in self._regions:
             text = self.text(program)
-            self._regions[program.name] = regions.read(text, program.relative, program.language)
+            try:
+                found = regions.read(text, program.relative, program.language)
+            except SourceError as error:
+                if program.language == "notebook":
+                    error = notebooks.placed(error, text, program.path)
+                raise error from None
+            self._regions[program.name] = found
         return self._regions[program.name]
 
     def state(self, program: Program, device: str) -> State:
@@ -257,7 +263,7 @@ class Library:
     def _look_at(self, shown: str, page: PageText, homes: dict[str, str]) -> None:
         near = tuple(name for name, _ in page.front.programs)
         for item in page.scan.items:
-            if not isinstance(item, scan.Block) or item.kind not in scan.ARGUMENTS:
+            if not isinstance(item, scan.Block) or item.kind not in directives.LISTING:
                 continue
             whole = ":" not in item.argument
             try:

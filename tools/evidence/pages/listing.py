@@ -134,9 +134,13 @@ def _lines(
             for number, html in lines
         ]
     return (
-        f'<div class="highlight"><pre><code class="language-{program.language}">'
+        f'<div class="highlight"><pre><code class="language-{_name(program)}">'
         f"{''.join(rows)}</code></pre></div>"
     )
+
+
+def _name(program: Program) -> str:
+    return "python" if program.language == "notebook" else program.language
 
 
 def _alone(shown: Region, language: Language) -> Iterable[tuple[int, str]]:

@@ -38,6 +38,8 @@ FOLDER = Path(".evidence") / "notebooks"
 
 _STYLES = re.compile(r"<(style|script)\b.*?</\1>", re.DOTALL)
 _HEADINGS = re.compile(r"h[1-6]")
+# A kernel's source in a text of its own lines.
+_SOURCE = re.compile(r'r"""\n(?P<cuda>(?:(?!""").)*__global__(?:(?!""").)*)\n"""', re.DOTALL)
 _VERSION = 1
 
 
@@ -227,14 +229,23 @@ def _runs(runs: list[Any]) -> str:
 
 def _cell(program: Program, cell: notebooks.Cell) -> str:
     anchor = escape(f"{ids.source(program)}~cell-{cell.number}")
-    rows = colours.lines(cell.text.strip("\n"), "python")
-    code = "".join(f"{row}\n" for row in rows)
+    code = "".join(f"{row}\n" for row in _coloured(cell.text.strip("\n")))
     return (
         f'<figure class="ev-code ev-cell" id="{anchor}">'
         f'<figcaption class="ev-bar"><span class="ev-file">[{cell.number}]</span></figcaption>'
         f'<div class="highlight"><pre><code class="language-python">{code}</code></pre></div>'
         "</figure>"
     )
+
+
+def _coloured(text: str) -> list[str]:
+    """Return the lines of a cell as HTML; a text that is a CUDA source, as that."""
+    rows = list(colours.lines(text, "python"))
+    for match in _SOURCE.finditer(text):
+        first = text.count("\n", 0, match.start("cuda"))
+        source = colours.lines(match["cuda"], "cuda")
+        rows[first : first + len(source)] = source
+    return rows
 
 
 def _outputs(

@@ -131,10 +131,18 @@ def claim_sign(shown: Claim) -> str:
     return stands(shown.verdicts[0])[1]
 
 
-def claim_details(shown: Claim, href: Href) -> str:
-    """Return the folded part of a claim: its verdicts, expression and numbers."""
+def claim_details(shown: Claim, href: Href, what: str = "") -> str:
+    """Return the folded part of a claim: its verdicts, expression and numbers.
+
+    Args:
+        shown: The claim.
+        href: Gives the link to a value's place.
+        what: What it is that holds, if it is not the sentence above.
+    """
     first, *others = shown.verdicts
-    words = f'<span class="ev-mark">{stands(first)[2]}</span> on {escape(first.device)}'
+    words = (
+        f'{escape(what)}<span class="ev-mark">{stands(first)[2]}</span> on {escape(first.device)}'
+    )
     words += "".join(f"; {stands(v)[2]} on {escape(v.device)}" for v in others)
     margin = f" with a margin of {escape(shown.margin)}" if shown.margin else ""
     tables = "".join(_comparisons(v, named=len(shown.verdicts) > 1) for v in shown.verdicts)

@@ -8,30 +8,29 @@ from html import escape
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import tostring
 
-from evidence.findings import failing
 from evidence.pages import (
     banners,
     builds,
     charts,
-    claimlist,
     comparison,
-    coursemap,
     dated,
     devicetabs,
     drawings,
     explorer,
     ids,
+    ledger,
     listing,
     nbblock,
-    overview,
     predict,
     reading,
     render,
     shown,
+    tables,
     watching,
     wholes,
 )
 from evidence.pages.nbpage import Part
+from evidence.pages.ruled import Ledger, Ruling
 from evidence.pages.trace import Trace, watched
 
 if TYPE_CHECKING:
@@ -90,26 +89,22 @@ class Rendering:
 
     def block(self, index: int) -> str:
         """Return the HTML of a code or output block."""
-        html = self._block(self.item(index))
-        self._host.announce(_ANCHOR.findall(html))
-        return html
+        return self._announced(self._block(self.item(index)))
 
     def notebook(self, index: int) -> list[Part]:
         """Return a notebook, piece by piece."""
         found = self.item(index)
         if not isinstance(found, shown.Notebook):
             return [Part(_error(found))]
-        named = self._first(ids.output(found.program.name))
-        made = nbblock.parts(self._library, self._host, found, self._place, named=named)
-        self._host.announce(_ANCHOR.findall("".join(part.html for part in made)))
+        own = self._first(ids.output(found.program.name))
+        made = nbblock.parts(self._library, self._host, found, self._place, named=own)
+        self._announced("".join(part.html for part in made))
         return made
 
     def claim_id(self, index: int) -> str:
         """Return the anchor of a claim: its number among the page's claims."""
         items = self.bound.page.scan.items[: index + 1]
-        anchor = ids.claim(sum(item.kind == "claim" for item in items))
-        self._host.announce([anchor])
-        return anchor
+        return self.announced(ids.claim(sum(item.kind == "claim" for item in items)))
 
     def claim(self, index: int) -> str:
         """Return the HTML of a claim's folded part."""
@@ -117,6 +112,16 @@ class Rendering:
         if isinstance(found, shown.Claim):
             return render.claim_details(found, self._finished)
         return _error(found)
+
+    def announced(self, anchor: str) -> str:
+        """Return an anchor, which the host now knows of."""
+        self._host.announce([anchor])
+        return anchor
+
+    def ruling(self, index: int) -> str:
+        """Return the HTML of what stands under a ruling's sentence."""
+        found, links = self.item(index), (self._finished, self._home)
+        return ledger.details(found, *links) if isinstance(found, Ruling) else _error(found)
 
     def predict(self, index: int) -> str:
         """Return the HTML of what stands under a question."""
@@ -156,16 +161,8 @@ class Rendering:
 
     def banner(self) -> str:
         """Return what stands on top of the page if a build would fail on it."""
-        wrong = [f for f in failing(self.bound.findings) if f.code != banners.STALE]
-        folders = {state.program.path.parent for state in self.bound.believed}
-        project = self._library.project
-        wrong += [f for f in project.problems if (project.root / f.path).parent in folders]
-        said = [*(finding.explain() for finding in wrong), *(str(error) for error in self.late)]
-        author = self._pages.edits
-        if author is not None:
-            said += filter(None, map(author.failure, self.bound.believed))
-        stale = [s for s in self.bound.believed if any(f.code == banners.STALE for f in s.findings)]
-        return banners.stale(stale, author) + banners.failing(said)
+        late = [str(error) for error in self.late]
+        return banners.on_top(self.bound, self._library.project, self._pages.edits, late)
 
     def dated(self, html: str) -> str:
         """Return the page's HTML with the date of its evidence under the title."""
@@ -186,26 +183,18 @@ class Rendering:
         if isinstance(found, shown.Code):
             return self._code(found)
         if isinstance(found, shown.Diff):
-            return comparison.figure(
-                found, self._side(found.old), self._side(found.new), self._finished
-            )
+            old, new = self._side(found.old), self._side(found.new)
+            return comparison.figure(found, old, new, self._finished)
         if isinstance(found, shown.Overview):
-            return self._overview(found)
-        return _error(found)
+            return tables.html(found, self._pages, self._place)
+        return ledger.summary(self.bound.shown) if isinstance(found, Ledger) else _error(found)
+
+    def _announced(self, html: str) -> str:
+        self._host.announce(_ANCHOR.findall(html))
+        return html
 
     def _side(self, code: shown.Code) -> comparison.Side:
         return comparison.Side(code, self._library.text(code.program), self._full(code.program))
-
-    def _overview(self, found: shown.Overview) -> str:
-        if found.kind == "status":
-            return overview.status(self._library, self._place)
-        if found.kind == "claims":
-            return claimlist.claims(self._pages, self._place)
-        if found.kind == "map":
-            return coursemap.drawing(self._library.course, self._place)
-        if found.kind == "days":
-            return coursemap.titles(self._library.course, self._place)
-        return overview.devices(self._library, found.ceilings, self._place)
 
     def _place(self, page: str, anchor: str) -> str:
         """Return the address of an anchor on a page, or of the page."""
@@ -268,6 +257,13 @@ class Rendering:
             return False
         self._named.add(anchor)
         return True
+
+    def _home(self, program: Program) -> str | None:
+        """Return the link to where a program's output is shown, or else its source."""
+        home, source = self._library.home(program), self._library.source_home(program)
+        if home is not None:
+            return self._place(home, ids.output(program.name))
+        return None if source is None else self._place(source, ids.source(program))
 
     def _href(self, source: Source) -> str | None:
         program: Program = source.program

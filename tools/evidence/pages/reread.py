@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from evidence.findings import Finding
 from evidence.pages import grounds, headings, shown
+from evidence.pages.ruled import Ruling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,6 +85,8 @@ def standing(page: PageText, items: Sequence[Shown]) -> tuple[Standing, ...]:
 
 
 def _doubtful(what: Shown) -> bool:
+    if isinstance(what, Ruling) and what.claim is not None:
+        return _doubtful(what.claim)
     if isinstance(what, shown.Claim):
         return any(verdict.holds == "not measured" for verdict in what.verdicts)
     return isinstance(what, shown.Failed)

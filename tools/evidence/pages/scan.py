@@ -26,6 +26,8 @@ _NO_ARGUMENT = {
     "diff": "put what is compared in options `    old:` and `    new:`",
     "predict": "put the expression in an option `    answer: a / b`, the question in the block",
 }
+# Blocks whose sentences are judged.
+_CLAIMING = ("claim", "ruling")
 # Blocks of other extensions whose names could be taken for ours.
 _FOREIGN = ("admonition", "caption", "details", "html", "note", "tab")
 
@@ -148,7 +150,7 @@ class _Reader:
             self.items += found
             self.problems += wrong
             inside = self.paragraph[0].inside
-            claimed = any(s in self.drafts and self.drafts[s].name == "claim" for s in inside)
+            claimed = any(s in self.drafts and self.drafts[s].name in _CLAIMING for s in inside)
             self.prose.append(Prose(tuple(self.paragraph), claimed))
             self.paragraph = []
 

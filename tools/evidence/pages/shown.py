@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from evidence.pages.ruled import Ledger, Ruling
+
 if TYPE_CHECKING:
     from evidence.findings import Finding
     from evidence.model import Program
@@ -267,8 +269,9 @@ class Failed:
 
 
 Shown = (
-    Code | Output | Notebook | Number | Sourced | Claim | Overview | Plot | Diff | Predict | Failed
-)
+    Code | Output | Notebook | Number | Sourced | Claim | Ruling | Ledger | Overview | Plot | Diff
+    | Predict | Failed
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
