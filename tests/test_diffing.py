@@ -92,7 +92,7 @@ def plain(text: str) -> str:
     return text.replace(GAP, "_").replace(THIN, "'")
 
 
-SUMMARY = "9 values compared: 1 changed, 1 left band, 1 removed, 1 added, 1 inside band, 4 same\n"
+SUMMARY = "10 values compared: 1 changed, 1 left band, 1 removed, 1 added, 1 inside band, 5 same\n"
 
 
 def test_a_difference_for_people():
@@ -129,7 +129,7 @@ def test_no_difference():
     changes = diffing.compare(OLD, OLD)
     for style in ("human", "markdown"):
         text = diffing.render(changes, ("old", "new"), style)
-        assert text == "8 values compared: 2 inside band, 6 same\n"
+        assert text == "9 values compared: 2 inside band, 7 same\n"
     assert diffing.summary(()) == "no values to compare"
 
 
@@ -240,7 +240,7 @@ def test_against_the_last_commit(committed: Any):
     assert text == (
         "           address  HEAD                    now                     new/old\n"
         + LEFT
-        + "\n18 values compared: 1 left band, 17 same\n"
+        + "\n19 values compared: 1 left band, 18 same\n"
     )
     assert run(committed, "001-add/one", "--exit-code")[0] == 1
     assert run(committed, "001-add/two", "--exit-code")[0] == 0
@@ -249,7 +249,7 @@ def test_against_the_last_commit(committed: Any):
 def test_against_a_revision(committed: Any):
     committed.record("001-add/one", stdout=FAST)
     git(committed, "commit", "-q", "-a", "-m", "fast")
-    assert run(committed, "001-add/one") == (0, "18 values compared: 1 inside band, 17 same\n")
+    assert run(committed, "001-add/one") == (0, "19 values compared: 1 inside band, 18 same\n")
     assert LEFT in run(committed, "001-add/one", "--against", "HEAD~1")[1]
 
 
@@ -257,7 +257,7 @@ def test_several_programs(committed: Any):
     committed.record("001-add/one", stdout=FAST)
     text = run(committed)[1]
     assert text.startswith("001-add/one\n           address  HEAD ")
-    assert text.endswith("\n\n001-add/two\n18 values compared: 1 inside band, 17 same\n\n")
+    assert text.endswith("\n\n001-add/two\n19 values compared: 1 inside band, 18 same\n\n")
 
 
 def test_the_body_of_a_pull_request(committed: Any):
@@ -279,7 +279,7 @@ def test_the_body_of_a_pull_request(committed: Any):
         "| recording | HEAD | now |\n| --- | --- | --- |\n| nvcc | 13.0.88 | 13.1.2 |\n\n"
         "|  | address | HEAD | now | new/old |\n| --- | --- | --- | --- | ---: |\n"
         "| left band | `s/time` | 2.0_ms (2.0 to 2.2_ms) | 1.0_ms (1.0 to 1.1_ms) | 0.5 |\n"
-        "\n18 values compared: 1 left band, 17 same\n\n"
+        "\n19 values compared: 1 left band, 18 same\n\n"
     )
     # What says nothing new is left out, unless it is asked for.
     assert "## 001-add/two" not in text
@@ -334,7 +334,7 @@ def test_two_files(committed: Any, tmp_path: Path):
     assert "address          h200                    t4   " in text
     copy = tmp_path / "old.json"
     copy.write_bytes(old.read_bytes())
-    assert run(committed, str(copy), str(old))[1] == "18 values compared: 1 inside band, 17 same\n"
+    assert run(committed, str(copy), str(old))[1] == "19 values compared: 1 inside band, 18 same\n"
 
 
 def test_a_difference_as_json(committed: Any):
@@ -357,7 +357,7 @@ def test_records_outside_of_a_project_can_be_compared(committed: Any, tmp_path: 
     (alone / "a.json").write_bytes(path.read_bytes())
     name = str(alone / "a.json")
     result = CliRunner().invoke(command, [name, name], obj=alone, standalone_mode=False)
-    assert (result.exception, result.stdout[:18]) == (None, "18 values compared")
+    assert (result.exception, result.stdout[:18]) == (None, "19 values compared")
 
 
 @pytest.mark.parametrize(

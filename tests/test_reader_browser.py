@@ -37,6 +37,7 @@ nav:
   - Tags: tags.md
   - Status: reference/status.md
   - Claims: reference/claims.md
+  - Ledger: reference/ledger.md
   - Devices: reference/devices.md
 """
 PAGES = {
@@ -154,6 +155,7 @@ make test
     "glossary.md": "# Glossary\n\n## Warp\n\n32 threads that run together. A *lane* is one.\n",
     "tags.md": "# Tags\n\n<!-- material/tags -->\n",
     "reference/status.md": "# Status\n\n/// status\n///\n",
+    "reference/ledger.md": "# Ledger\n",
     "reference/claims.md": "# Claims\n\n/// claims\n///\n",
     "reference/devices.md": "# Devices\n\n/// devices\n///\n",
     "reference/page-syntax.md": "# Page syntax\n",

@@ -206,7 +206,8 @@ def test_the_index_holds_prose_and_little_else(online: Path) -> None:
     entries = json.loads(index.read_text(encoding="utf-8"))["docs"]
     count = len([path for path in online.rglob("index.html") if "sources" not in path.parts])
     assert len({entry["location"].partition("#")[0] for entry in entries}) >= count
-    assert len(gzip.compress(index.read_bytes())) < 3000 * count
+    # Listings and outputs would make it several times as large.
+    assert len(gzip.compress(index.read_bytes())) < 3500 * count
     assert max(len(entry["text"]) for entry in entries) < 12_000
 
 
