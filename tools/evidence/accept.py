@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evidence import (
     bundle,
+    device,
     document,
     filing,
     key,
@@ -192,6 +193,10 @@ def _verify(
         raise RecordError(f"its record is of {found}, not of {program.name} on {entry.device}")
     if not shards.LABEL.fullmatch(record.device):
         raise RecordError(f"its device label {record.device!r} cannot be part of a file's name")
+    named = record.data["device"]["name"]
+    due = project.config.labels.get(named) or device.derived_label(named)
+    if record.device != due:
+        raise RecordError(f"its device label is {record.device}, but {named} is {due} here")
     _check_key(program, record)
     leak = next(iter(scrub.leaks(store.dump(record.data))), None)
     sign = terminal.control(record.data)
