@@ -109,6 +109,37 @@ def test_partial_mutant_never_tried_and_tried_otherwise(fresh):
     assert codes(fresh) == []
 
 
+def test_evidence_toml_says_something_else_of_a_mutant_than_when_recorded(fresh):
+    plain = '[[add.mutant]]\nname = "{0}"\nfind = "{0}"\nreplace = ""\nwhy = "w"\n'
+    both = plain.format("hello") + plain.format("cstdio")
+    said = both + "survives = true\n"
+    fresh.write("kernels/001-add/evidence.toml", said)
+    tried = {"replace": "", "reason": "", "exit_status": 1, "output": [], "by": "gate"}
+    noticed = {**tried, "status": "rejected"}
+    silent = {**tried, "status": "survived", "by": "", "exit_status": 0}
+
+    def recorded(second: dict) -> None:
+        fresh.record(mutants={"hello": noticed | {"find": "hello"},
+                              "cstdio": second | {"find": "cstdio"}})  # fmt: skip
+
+    begins = (
+        "kernels/001-add/add.cu:1: failed: 001-add/add passed when recorded, but not by its "
+        "evidence.toml now: mutant cstdio "
+    )
+    ends = " — correct evidence.toml, or run: evidence record 001-add/add"
+    recorded(silent)
+    assert codes(fresh) == []
+    fresh.write("kernels/001-add/evidence.toml", both)
+    assert message(fresh, "failed") == f"{begins}survived: nothing noticed it{ends}"
+    recorded(noticed)
+    assert codes(fresh) == []
+    fresh.write("kernels/001-add/evidence.toml", said)
+    assert message(fresh, "failed") == (
+        f"{begins}is noticed by its gate, although it is said to survive: "
+        f"remove survives from evidence.toml{ends}"
+    )
+
+
 def test_partial_profile(fresh):
     fresh.write("kernels/001-add/evidence.toml", '[add.profile]\nmetrics = ["m.sum"]\n')
     assert "it was never profiled" in message(fresh, "partial")

@@ -369,6 +369,31 @@ def test_counters_and_mutants_in_the_record(recorded: Tree) -> None:
     ) in html
 
 
+def test_a_mutant_that_survives_as_said_is_shown_as_what_it_is(recorded: Tree) -> None:
+    survived = {**MUTANTS["no-check"], "find": "int", "replace": "long", "status": "survived",
+                "by": "", "exit_status": 0}  # fmt: skip
+    plain = '[[add.mutant]]\nname = "{0}"\nfind = "{1}"\nreplace = "{2}"\n'
+    settings = plain.format("no-check", "a < b", "") + plain.format("wide", "int", "long")
+    said = settings + 'why = "Too small <here>."\nsurvives = true\n'
+    recorded.record(stdout=RUNS, mutants={**MUTANTS, "wide": survived})
+
+    def shown(text: str) -> str:
+        recorded.write("kernels/001-add/evidence.toml", "[add]\nruns = 3\n" + text)
+        return convert(recorded, "/// output | 001-add\n///", front=FRONT, on_error="show")
+
+    caption = "<caption>Wrong on purpose: 1 of 2 rejected, 1 survives</caption>"
+    row = "<tr><td>wide</td><td><code>int → long</code></td><td>{}</td></tr>"
+    html = shown(said)
+    assert caption in html
+    assert row.format("survives, as said: Too small &lt;here&gt;.") in html
+    # Not said: it is not dressed up.
+    html = shown(settings)
+    assert caption in html
+    assert row.format("survived") in html
+    # Said of another edit.
+    assert row.format("survived") in shown(said.replace('"long"', '"short"'))
+
+
 @pytest.mark.parametrize(
     "address",
     ["mutants/total", "mutants/rejected", "mutants/surviving", "device/sm-count", "device/memory", "runs/count",

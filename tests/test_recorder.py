@@ -15,7 +15,17 @@ import pytest
 
 import evidence
 import fake_cuda
-from evidence import document, filing, machine, recorder, sinks, states, trial
+from evidence import (
+    document,
+    filing,
+    machine,
+    readme,
+    recorder,
+    sinks,
+    states,
+    trial,
+    values,
+)
 from evidence.errors import EvidenceError, RecordError, ToolchainError
 from evidence.trial import Request
 from recording import ORIGIN, path_of, record, stored
@@ -402,6 +412,60 @@ def test_a_mutants_includes_are_found(tree, kit):
 def test_a_mutant_that_survives(tree, kit):
     settings(tree, '[[add.mutant]]\nname = "no-op"\nfind = "echo x"\nreplace = "echo y"\n')
     assert failed(tree, kit, "echo x") == ["mutant no-op survived: nothing noticed it"]
+
+
+SURVIVOR = """\
+[add]
+quick = ["--quick"]
+sanitizers = []
+[[add.mutant]]
+name = "noticed"
+find = "echo sum"
+replace = "exit 1"
+[[add.mutant]]
+name = "too-small"
+find = "echo many"
+replace = "echo few"
+survives = true
+why = "With --quick there are never many."
+"""
+
+
+def test_a_mutant_that_survives_as_said(tree, kit):
+    settings(tree, SURVIVOR)
+    tree.program(text=fake_cuda.source("echo sum", "echo many"))
+    report, _ = record(tree, kit)
+    assert report.succeeded
+    data = stored(tree)
+    assert data["mutants"]["too-small"]["status"] == "survived"
+    found = values.of_record(data)
+    counts = ("total", "rejected", "surviving", "too-small/rejected")
+    assert [found[f"mutants/{name}"].text for name in counts] == ["2", "1", "1", "0"]
+    assert states.judge(tree.load(), tree.load().programs[0], "h200").name == "fresh"
+    (text,) = [text for _, text in readme.texts(tree.load())]
+    assert (
+        "Wrong on purpose, `too-small` survives, as said: With --quick there are never many.\n"
+    ) in text
+    assert "`noticed`" not in text
+
+
+@pytest.mark.parametrize(
+    ("instead", "by"),
+    [("exit 1", "its gate"), ("kill -SEGV $$", "a signal")],
+)
+def test_a_mutant_that_is_noticed_although_it_is_said_to_survive(tree, kit, instead, by):
+    settings(tree, SURVIVOR.replace("echo few", instead))
+    assert failed(tree, kit, "echo sum", "echo many") == [
+        f"mutant too-small is noticed by {by}, although it is said to survive: "
+        "remove survives from evidence.toml"
+    ]
+
+
+def test_what_is_kept_of_a_failed_record_still_fails(tree, kit):
+    settings(tree, SURVIVOR.replace("survives = true\n", ""))
+    reasons = failed(tree, kit, "echo sum", "echo many")
+    record(tree, kit, "001-add", request=Request(mutants=False))
+    assert stored(tree)["outcome"] == {"passed": False, "reasons": reasons}
 
 
 def test_a_mutant_that_does_not_compile(tree, kit):

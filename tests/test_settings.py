@@ -97,6 +97,19 @@ def test_expectations(expect: str, made: Expectation):
             "[[add.mutant]]\nname='a'\nfind='x'\n[[add.mutant]]\nname='a'\nfind='y'\n",
             ":1: [add.mutant] two mutants are named a — rename one",
         ),
+        (
+            "[[add.mutant]]\nname='a'\nfind='x'\nsurvives=true\n[[add.mutant]]\nname='b'\nfind='y'\n",
+            ':1: [add.mutant] mutant a is said to survive, but not why — add why = "…"',
+        ),
+        (
+            "[[add.mutant]]\nname='a'\nfind='x'\nsurvives='no'\n",
+            ":1: [add.mutant] survives = 'no', but it must be true or false",
+        ),
+        (
+            "[[add.mutant]]\nname='a'\nfind='x'\nsurvives=true\nwhy='w'\n",
+            ":1: [add] every mutant is said to survive, so none shows what the gate notices"
+            " — add one that it rejects",
+        ),
         ("[add]\nexpect = 'crash'\n", ":1: [add] expect = 'crash' does not say one way"),
         ("[add.values]\nv = '('\n", ":1: [add] values.v is no regular expression: "),
         ("[add.values]\nv = 'x'\n", ":1: [add] values.v has 0 groups, but it must have one"),
@@ -106,6 +119,11 @@ def test_every_mistake_has_its_message(text: str, expected: str):
     with pytest.raises(ConfigError) as caught:
         plan(text)
     assert str(caught.value).startswith(WHERE + expected)
+
+
+def test_a_mutant_may_be_said_to_survive():
+    text = "[[add.mutant]]\nname='a'\nfind='x'\n[[add.mutant]]\nname='b'\nfind='y'\nwhy='w'\nsurvives=true\n"
+    assert [(m.name, m.survives) for m in plan(text).mutants] == [("a", False), ("b", True)]
 
 
 def test_nan_is_allowed_only_where_it_is_said():

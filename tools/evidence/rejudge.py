@@ -150,7 +150,7 @@ def contradictions(program: Program, data: Data) -> Iterator[str]:
             if not sanitizer.counted(found["output"]):
                 yield f"mutant {name} is said to be rejected by {by}, which counts no error"
         elif found["status"] == "rejected" and sound:
-            yield f"mutant {name} is said to be rejected, but {_ended(found)} as the program must"
+            yield f"mutant {name} is said to be rejected, but {_ended(found)}, as the program must"
 
 
 def _otherwise_called(program: Program, data: Data) -> Iterator[str]:

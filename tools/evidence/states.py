@@ -142,7 +142,7 @@ def _failed(program: Program, record: Record) -> Iterator[Finding]:
 
 def _otherwise_said(program: Program, record: Record, inputs: Inputs) -> Iterator[Finding]:
     """Name mutants of which `evidence.toml`, which no key covers, now says something else."""
-    if not record.passed or key.key_of(inputs) != record.key:
+    if not program.plan.mutants or not record.passed or key.key_of(inputs) != record.key:
         return
     for mutant in program.plan.mutants:
         tried = record.data["mutants"].get(mutant.name)
