@@ -66,7 +66,8 @@ RUN      = $(BIN)/evidence --project "$$PROJECT"
 
 # On any machine: which shards of at most twenty minutes, as a matrix of jobs.
 plan: $(VENV)/.site
-	@matrix=$$($(RUN) list --matrix 1200 $$(printf -- '--device %s ' $$DEVICES) -- $$PROGRAMS) && \
+	@set -f; matrix=$$($(RUN) list $${UNTRUSTED:+--untrusted} --matrix 1200 \
+	  $${DEVICES:+$$(printf -- '--device %s ' $$DEVICES)} -- $$PROGRAMS) && \
 	echo "matrix=$$matrix" && \
 	case "$$matrix" in *shard*) echo some=true;; *) echo some=false;; esac
 
@@ -80,12 +81,12 @@ bundle: $(VENV)/.site
 # On any machine: what the bundles in ci/bundles change, as a patch and as a text.
 proposal: $(VENV)/.site
 	rm -rf ci/proposal && mkdir -p ci/proposal
-	status=0; $(RUN) accept ci/bundles/*/*.bundle 2>&1 | tee ci/proposal/accepted.txt; \
+	status=0; $(RUN) accept $${UNTRUSTED:+--untrusted} ci/bundles/*/*.bundle 2>&1 | tee ci/proposal/accepted.txt; \
 	  grep -q ' 0 refused$$' ci/proposal/accepted.txt || status=1; \
 	for device in $$DEVICES; do \
 	  $(RUN) diff --format markdown --device "$$device" 2>/dev/null || echo "Nothing changed on $$device."; \
 	done >ci/proposal/body.md; \
-	{ echo; echo '```text'; cat ci/proposal/accepted.txt; echo '```'; } >>ci/proposal/body.md; \
+	{ echo; echo '```text'; grep -v '^::' ci/proposal/accepted.txt; echo '```'; } >>ci/proposal/body.md; \
 	git -C "$$PROJECT" add --all && \
 	git -C "$$PROJECT" diff --cached --binary >ci/proposal/evidence.patch; exit $$status
 

@@ -191,6 +191,50 @@ def test_a_record_of_a_wrong_shape(tree, made, field, value):
     assert len(refused) == 1
 
 
+def test_a_record_of_another_command(tree, made):
+    assert take(tree, changed(made, run_command=["./add", "--fast"]))[1] == [
+        f"{WHERE}contradicts itself: it was run as './add --fast', not as './add'{AGAIN}"
+    ]
+
+
+def test_a_record_of_another_compilation(tree, made):
+    build = json.loads(bundle.read(made)[0].data)["build"]
+    build["command"][1] = "-O0"
+    assert take(tree, changed(made, build=build))[1] == [
+        f"{WHERE}contradicts itself: it was compiled with '-O0', not with '-O3'{AGAIN}"
+    ]
+
+
+def test_a_record_of_another_gpu_than_its_label_says(tree, made):
+    device = {**json.loads(bundle.read(made)[0].data)["device"], "name": "NVIDIA H100"}
+    assert take(tree, changed(made, device=device))[1] == [
+        f"{WHERE}its device label is h200, but NVIDIA H100 is h100 here{AGAIN}"
+    ]
+
+
+@pytest.mark.parametrize("isolation", ["<b>", "bubblewrap", "none at all"])
+def test_an_isolation_that_there_is_not(tree, made, isolation):
+    recorded = {**json.loads(bundle.read(made)[0].data)["recorded"], "isolation": isolation}
+    (said,) = take(tree, changed(made, recorded=recorded))[1]
+    assert said.startswith(f"{WHERE}does not follow the schema at recorded/isolation: ")
+
+
+def test_a_record_that_is_nested_without_end(tree, made):
+    bundle.write(made, bundle.pack([("001-add/add", "h200", "[" * 100_000)]))
+    assert take(tree, made)[1] == [f"{WHERE}is nested too deep for a record{AGAIN}"]
+
+
+@pytest.mark.parametrize(
+    "name", ["001-add/add\n```\n9 taken, 0 refused", "x\r##[error]y", "\x1b[2J"]
+)
+def test_a_name_that_would_be_a_line_of_its_own(tree, made, name):
+    entry = bundle.read(made)[0]
+    bundle.write(made, bundle.pack([(name, "h200", entry.data.decode())]))
+    (said,) = take(tree, made)[1]
+    assert "which is no name" in said
+    assert said.isprintable()
+
+
 def test_a_record_that_does_not_follow_the_schema_says_where(tree, made):
     data = json.loads(bundle.read(made)[0].data)
     data["runs"][1]["seconds"] = "long"

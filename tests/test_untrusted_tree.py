@@ -34,6 +34,29 @@ def build(tree, *words: str) -> None:
     tree.program(text=f"{line}\n// Run: ./add\nint main() {{}}\n")
 
 
+@pytest.mark.parametrize("setting", ["docs", "sources", "reviewed"])
+@pytest.mark.parametrize("folder", ["/nowhere", "../../x", ".git/hooks"])
+def test_a_folder_that_would_be_written_outside(tree, setting, folder):
+    folder = f"../{folder}" if setting == "sources" and folder.startswith(".git") else folder
+    tree.program()
+    path = tree.root / "pyproject.toml"
+    lines = [x for x in path.read_text().splitlines() if not x.startswith(f"{setting} =")]
+    path.write_text("\n".join([*lines, f'{setting} = "{folder}"', ""]))
+    said = f"pyproject.toml:1: {setting} = {folder!r} leads out of the tree — name a folder of the "
+    with pytest.raises(EvidenceError) as caught:
+        untrusted.load(tree.root)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_configuration_that_is_a_link_is_not_read(tree, tmp_path):
+    tree.program()
+    (tmp_path / "secret").write_text("secret = [")
+    (tree.root / "pyproject.toml").unlink()
+    (tree.root / "pyproject.toml").symlink_to(tmp_path / "secret")
+    with pytest.raises(EvidenceError, match="is a link that leads out of the tree"):
+        untrusted.load(tree.root)
+
+
 # Links.
 
 

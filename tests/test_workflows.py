@@ -109,11 +109,8 @@ def test_a_pull_request_reaches_the_gpu_only_by_label_and_in_the_sandbox():
     workflow = read("record")
     assert workflow["on"]["pull_request_target"] == {"types": ["labeled"]}
     assert "github.event.label.name == 'record'" in workflow["jobs"]["plan"]["if"]
-    (record,) = [s for s in workflow["jobs"]["record"]["steps"] if s.get("run") == "make bundle"]
-    assert (
-        record["env"]["UNTRUSTED"]
-        == "${{ github.event_name == 'pull_request_target' && '1' || '' }}"
-    )
+    asked = "${{ github.event_name == 'pull_request_target' && '1' || '' }}"
+    assert workflow["env"]["UNTRUSTED"] == asked
     for job, step in steps(workflow):
         # Commands start in the base's tree; what is proposed is only looked at.
         assert "working-directory" not in step
@@ -377,6 +374,49 @@ def test_a_strangers_change_is_recorded_by_the_tool_that_was_there(runner, tmp_p
     assert status == 0, log
     assert "2 taken, 0 refused" in (runner.artifacts / "summary.md").read_text()
     assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("link", ["kernels/001-a/evidence", "kernels/001-a/README.md", "docs/x"])
+def test_a_strangers_link_is_not_followed_by_any_job(runner, tmp_path, link):
+    outside, change = tmp_path / "outside", tmp_path / "fork"
+    outside.mkdir()
+    workflow = read("record")
+    row = {"device": "h200", "number": 1, "shard": "1/1"}
+    runner.job(workflow, "record", row)  # a bundle that fits the change's programs
+    git("clone", "-q", str(runner.remote), str(change))
+    (change / link).parent.mkdir(exist_ok=True)
+    (change / link).symlink_to(outside)
+    git("add", "-A", cwd=change)
+    git("commit", "-q", "-m", "mine", cwd=change)
+    runner.event, runner.change = "pull_request_target", change
+    for job in ("plan", "accept"):
+        status, said, log = runner.job(workflow, job, row if job == "record" else None)
+        assert (status, said) == (2, ""), log
+        assert "is a link that leads out of the tree" in log
+    assert list(outside.iterdir()) == []
+    assert not (runner.artifacts / "proposal" / "evidence.patch").read_text()
+
+
+@pytest.mark.parametrize("given", ["*", "--all", "h200 A_B", "../x", "a;b"])
+def test_a_device_that_is_no_label(runner, given):
+    runner.environ["DEVICES"] = given
+    done = make(runner, "plan")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is no device label: lower-case letters, digits and hyphens" in done.stderr
+
+
+@pytest.mark.parametrize("given", ["", "h200"])
+def test_without_devices_the_projects_own_is_meant(runner, given):
+    runner.environ["DEVICES"] = given
+    (row,) = json.loads(outputs_of(make(runner, "plan").stdout)["matrix"])["include"]
+    assert row["device"] == "h200"
+
+
+def make(runner: Runner, target: str) -> subprocess.CompletedProcess[str]:
+    words = ["make", "--silent", target]
+    return subprocess.run(
+        words, cwd=runner.tree, env=runner.environ, capture_output=True, text=True, check=False
+    )
 
 
 def test_what_drifted_is_said(runner):

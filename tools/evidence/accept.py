@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evidence import (
     bundle,
+    device,
     document,
     filing,
     key,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from evidence.model import Program, Record
     from evidence.project import Project
     from evidence.shards import Part
-
-_LABEL = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +191,12 @@ def _verify(
     if (record.program, record.device) != (program.name, entry.device):
         found = f"{record.program} on {record.device}"
         raise RecordError(f"its record is of {found}, not of {program.name} on {entry.device}")
-    if not _LABEL.fullmatch(record.device):
+    if not shards.LABEL.fullmatch(record.device):
         raise RecordError(f"its device label {record.device!r} cannot be part of a file's name")
+    named = record.data["device"]["name"]
+    due = project.config.labels.get(named) or device.derived_label(named)
+    if record.device != due:
+        raise RecordError(f"its device label is {record.device}, but {named} is {due} here")
     _check_key(program, record)
     leak = next(iter(scrub.leaks(store.dump(record.data))), None)
     sign = terminal.control(record.data)

@@ -172,6 +172,10 @@ def _entries(path: Path, file: zipfile.ZipFile) -> list[Entry]:
         ]
     except (KeyError, TypeError):
         raise _bad(path, f"{MANIFEST} does not list its records") from None
+    odd = next((text for row in rows for text in row if not text.isprintable()), None)
+    if odd is not None:
+        # It would be part of messages, and these of logs and of a proposal's text.
+        raise _bad(path, f"{MANIFEST} holds {odd!r}, which is no name")
     strangers = sorted(set(file.namelist()) - {row[2] for row in rows} - {MANIFEST, SIGNATURE})
     if strangers:
         raise _bad(path, f"has an entry {strangers[0]!r} that {MANIFEST} does not list")

@@ -19,7 +19,7 @@ from evidence.sanitizer import Sanitized
 from evidence.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from evidence.model import Program
 
@@ -131,6 +131,7 @@ def _profiled(profile: Data) -> Profiled:
 
 def contradictions(program: Program, data: Data) -> Iterator[str]:
     """Yield what a record says of a step although the step's own facts say otherwise."""
+    yield from _otherwise_called(program, data)
     for tool, found in data["sanitizers"].items():
         if found["status"] not in ("clean", "errors"):
             continue
@@ -150,6 +151,26 @@ def contradictions(program: Program, data: Data) -> Iterator[str]:
                 yield f"mutant {name} is said to be rejected by {by}, which counts no error"
         elif found["status"] == "rejected" and sound:
             yield f"mutant {name} is said to be rejected, but {_ended(found)}, as the program must"
+
+
+def _otherwise_called(program: Program, data: Data) -> Iterator[str]:
+    if data["run_command"] != list(program.run.words):
+        yield f"it was run as {' '.join(data['run_command'])!r}, not as {program.run.text!r}"
+    if program.build is not None and data["build"] is not None:
+        yield from _otherwise_built(program.build.words, data["build"])
+
+
+def _otherwise_built(words: Sequence[str], build: Data) -> Iterator[str]:
+    """Say which word of the Build: line was another one; the recorder adds its own behind."""
+    output = ("-o", "--output-file")
+    before = ""
+    for place, word in enumerate(words):
+        found = "".join(build["command"][place : place + 1])
+        same = found in (word, word.replace("native", build["architecture"]))
+        if not same and before not in output and word.partition("=")[0] not in output:
+            yield f"it was compiled with {found!r}, not with {word!r}"
+            return
+        before = word
 
 
 def _ended(found: Data) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")
-_LABEL = re.compile(r"[a-z0-9][a-z0-9-]*")
+LABEL = re.compile(r"[a-z0-9][a-z0-9-]*")
 _FIX = "give which shard of how many: --shard 2/5"
 
 
@@ -93,7 +93,7 @@ def of_document(document: Any) -> Part | None:
     number, device, plan = (document.get(name) for name in ("number", "device", "plan"))
     if not (isinstance(number, int) and isinstance(device, str) and isinstance(plan, list)):
         return None
-    if not _LABEL.fullmatch(device):
+    if not LABEL.fullmatch(device):
         return None
     names = [name for shard in plan for name in (shard if isinstance(shard, list) else [None])]
     if not all(isinstance(name, str) for name in names) or not 1 <= number <= len(plan):

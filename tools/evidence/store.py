@@ -90,6 +90,8 @@ def parse(data: bytes, shown: str, path: Path | None = None) -> Record:
         raise RecordError(f"not UTF-8 at byte {error.start}", path=shown, fix=again) from None
     try:
         document = json.loads(text)
+    except RecursionError:
+        raise RecordError("is nested too deep for a record", path=shown, fix=again) from None
     except ValueError as error:
         # No sound JSON has a marker at the beginning of a line, so they are
         # looked for only here.

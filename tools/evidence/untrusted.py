@@ -23,6 +23,7 @@ from evidence.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from evidence.config import Config
     from evidence.machine import Machine
     from evidence.model import Inputs, Program
     from evidence.project import Project
@@ -109,10 +110,29 @@ def load(start: Path | None) -> Project:
     Raises:
         EvidenceError: Why nothing of it is run.
     """
-    check_tree(config.load(start).root)
+    here = Path.cwd() if start is None else start
+    if (here / config.FILE).is_symlink():
+        check_tree(here)
+    settings = config.load(start)
+    check_tree(settings.root)
+    _check_folders(settings)
     found = project.load(start)
     clean(found.root)
     return admitted(found)
+
+
+def _check_folders(settings: Config) -> None:
+    """Refuse a configuration by which something would be written outside of the tree."""
+    real = Path(os.path.realpath(settings.root))
+    pages = PurePosixPath(settings.docs, settings.sources)
+    folders = {"docs": settings.docs, "sources": str(pages), "reviewed": settings.reviewed}
+    for name, folder in folders.items():
+        target = Path(os.path.realpath(real / folder))
+        if not target.is_relative_to(real) or _GIT in target.relative_to(real).parts:
+            raise EvidenceError(
+                f"{name} = {getattr(settings, name)!r} leads out of the tree", path=config.FILE,
+                fix="name a folder of the project",
+            )  # fmt: skip
 
 
 def admitted(found: Project) -> Project:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evidence import accept, project, readme, signing
+from evidence.commands import strangers
 from evidence.findings import ordered
 
 if TYPE_CHECKING:
@@ -28,9 +29,17 @@ if TYPE_CHECKING:
     "--allowed-signers", "allowed", type=click.Path(dir_okay=False, path_type=Path),
     help="Who may sign, in OpenSSH's format (default: allowed_signers in [tool.evidence]).",
 )  # fmt: skip
+@click.option(
+    "--untrusted", "stranger", is_flag=True,
+    help="The tree is a stranger's: nothing is read or written outside of it.",
+)  # fmt: skip
 @click.pass_obj
 def command(
-    start: Path | None, bundles: tuple[Path, ...], required: bool, allowed: Path | None
+    start: Path | None,
+    bundles: tuple[Path, ...],
+    required: bool,
+    allowed: Path | None,
+    stranger: bool,
 ) -> int:
     """Verify bundles recorded elsewhere and store their records.
 
@@ -38,8 +47,8 @@ def command(
     program passed is judged here, by what the record holds. Bundles of several shards
     and devices can be given in any order.
     """
-    found = project.load(start)
-    if allowed is None and found.config.allowed_signers:
+    found = strangers.load(start) if stranger else project.load(start)
+    if allowed is None and found.config.allowed_signers and not stranger:
         allowed = found.root / found.config.allowed_signers
     if required and allowed is None:
         raise click.UsageError(

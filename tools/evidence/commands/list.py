@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evidence import check, costs, project, selecting, states
+from evidence import check, costs, project, selecting, shards, states
+from evidence.commands import strangers
+from evidence.errors import EvidenceError
 from evidence.selecting import TO_RECORD
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     "--matrix", type=click.IntRange(min=1), metavar="SECONDS",
     help="The shards of at most so long that `evidence record NAMES` splits into, for a CI matrix.",
 )  # fmt: skip
+@click.option(
+    "--untrusted", "stranger", is_flag=True,
+    help="The tree is a stranger's: nothing is read outside of it.",
+)  # fmt: skip
 @click.pass_obj
 def command(
     start: Path | None,
@@ -37,15 +43,17 @@ def command(
     stale: bool,
     as_json: bool,
     matrix: int | None,
+    stranger: bool,
 ) -> int:
     """List programs and the state of their evidence.
 
     With --json, `cost` is the seconds that recording a program is expected to take.
     """
-    found = project.load(start)
+    _check_labels(devices)
+    found = strangers.load(start, err=True) if stranger else project.load(start)
     if matrix is not None:
-        labels = devices or (found.config.device,)
-        rows_ = [row for label in labels for row in selecting.matrix(found, names, label, matrix)]
+        wanted = devices or (found.config.device,)
+        rows_ = [row for label in wanted for row in selecting.matrix(found, names, label, matrix)]
         click.echo(json.dumps({"include": rows_}))
         return 0
     rows = [
@@ -67,6 +75,15 @@ def command(
     for problem in found.problems:
         click.echo(problem.explain(), err=True)
     return 1 if found.problems else 0
+
+
+def _check_labels(devices: tuple[str, ...]) -> None:
+    for device in devices:
+        if not shards.LABEL.fullmatch(device):
+            raise EvidenceError(
+                f"{device!r} is no device label: lower-case letters, digits and hyphens",
+                fix="give one as `evidence list` shows it: --device h200",
+            )
 
 
 def _row(found: Project, state: State) -> dict[str, Any]:
