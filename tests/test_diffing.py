@@ -109,7 +109,7 @@ def test_a_difference_for_people():
 def test_a_difference_in_full():
     lines = plain(rendered(full=True)).splitlines()
     assert [line.split("  ")[0] for line in lines[1:-2]] == (
-        ["changed", "left band", "removed", "added", "inside band"] + ["same"] * 4
+        ["changed", "left band", "removed", "added", "inside band"] + ["same"] * 5
     )
 
 

@@ -79,6 +79,7 @@ def rendered(site: Tree, **options: str) -> str:
 def test_it_shows_text_code_and_what_was_recorded(site: Tree):
     html = rendered(site)
     assert html.count("<h1") == 1  # the page's, not the notebook's
+    assert html.count('id="ev~003-walk~walk"') == 1  # where other pages lead to
     assert '<h2 id="two-sums">Two sums</h2>' in html
     assert '<a href="https://example.org/">link</a>' in html
     assert re.search(r'<pre tabindex="0"><code>a \+ b\n?</code></pre>', html)
@@ -196,7 +197,7 @@ def test_no_other_is(url: str):
 
 
 def text_of(html: str) -> str:
-    [bar] = re.findall(r'<p class="ev-hosted">(.*?)</p>', html)
+    [bar] = re.findall(r'<p class="ev-hosted"[^>]*>(.*?)</p>', html)
     return re.sub(r"<[^>]+>", "", bar)
 
 

@@ -122,7 +122,9 @@ def test_configuration_mistakes_are_all_named_at_once(tree):
     with pytest.raises(ConfigError) as caught:
         config.load(tree.root)
     message = str(caught.value)
-    assert "unknown setting 'timeuot' (known: allowed_signers, architectures, device, docs," in message
+    assert (
+        "unknown setting 'timeuot' (known: allowed_signers, architectures, device, docs," in message
+    )
     assert "docs = 4, but it must be a folder" in message
     assert "runs = 0, but a program must run at least once" in message
 

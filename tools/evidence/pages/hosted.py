@@ -47,14 +47,16 @@ class Repository:
         return f"{SERVICE}/github/{match[1]}/{match[2]}/blob/{branch}/{path}"
 
 
-def bar(name: str, download: str, hosted: str | None) -> str:
+def bar(name: str, download: str, hosted: str | None, anchor: str = "") -> str:
     """Return how a reader gets and runs a notebook, as HTML.
 
     Args:
         name: The notebook's file name.
         download: Link to the file.
         hosted: Address that opens it in the hosted service; None if there is none.
+        anchor: What other pages link to; empty for none.
     """
+    own = f' id="{escape(anchor)}"' if anchor else ""
     get = f'<a href="{escape(download)}" download="{escape(name)}">Download {escape(name)}</a>'
     if hosted is not None:
         run = f'<a href="{escape(hosted)}" rel="noopener external">Open it in Colab</a>, '
@@ -63,4 +65,4 @@ def bar(name: str, download: str, hosted: str | None) -> str:
         run = "Or run it on a hosted GPU: download it, "
         upload = f'<a href="{SERVICE}/#upload=true" rel="noopener external">upload it to Colab</a>'
         how = f"{upload}, choose a runtime with a GPU, and run all cells."
-    return f'<p class="ev-hosted">{get}. {run}{how}</p>'
+    return f'<p class="ev-hosted"{own}>{get}. {run}{how}</p>'

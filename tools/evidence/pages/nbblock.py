@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evidence.errors import EvidenceError
-from evidence.pages import hosted, nbpage, shown, wholes
+from evidence.pages import hosted, ids, nbpage, shown, wholes
 
 if TYPE_CHECKING:
     from evidence.pages.binder import Binder
@@ -43,6 +43,7 @@ def parts(
         program.path.name,
         wholes.address(library, host, program, link),
         host.repository.notebook(program.relative),
+        ids.output(program.name) if named else "",
     )
     return nbpage.parts(
         program,
