@@ -84,7 +84,7 @@ proposal: $(VENV)/.site
 	status=0; $(RUN) accept $${UNTRUSTED:+--untrusted} ci/bundles/*/*.bundle 2>&1 | tee ci/proposal/accepted.txt; \
 	  grep -q ' 0 refused$$' ci/proposal/accepted.txt || status=1; \
 	for device in $$DEVICES; do \
-	  $(RUN) diff --format markdown --device "$$device" 2>/dev/null || echo "Nothing changed on $$device."; \
+	  $(RUN) diff --format markdown --device "$$device" 2>&1 || echo "No comparison on $$device."; \
 	done >ci/proposal/body.md; \
 	{ echo; echo '```text'; grep -v '^::' ci/proposal/accepted.txt; echo '```'; } >>ci/proposal/body.md; \
 	git -C "$$PROJECT" add --all && \

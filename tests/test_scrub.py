@@ -82,6 +82,16 @@ def test_this_machine(tmp_path, monkeypatch):
     assert found.text(text) == "<project>/a <home>/b <cuda>/lib <host> <host> <user>"
 
 
+def test_where_packages_are_installed_is_not_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(scrub.sys, "prefix", "/opt/torch/.venv")
+    monkeypatch.setattr(scrub.sys, "base_prefix", "/usr")
+    found = scrub.of_machine(tmp_path)
+    assert found.text("/opt/torch/.venv/lib/x.py:3: W") == "<python>/lib/x.py:3: W"
+    # A system's own interpreter is nobody's: include paths stay as they are.
+    monkeypatch.setattr(scrub.sys, "prefix", "/usr")
+    assert scrub.of_machine(tmp_path).text("/usr/include/x.h") == "/usr/include/x.h"
+
+
 def test_a_user_without_a_name(tmp_path, monkeypatch):
     def nobody():
         raise KeyError("uid not found")

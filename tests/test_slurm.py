@@ -124,6 +124,19 @@ def test_a_failing_program_is_a_failed_record_and_no_lost_job(tree, kit, cluster
     assert stored(tree, "001-a/p")["outcome"]["passed"] is False
 
 
+def test_a_node_with_another_device_is_said(tree, kit, cluster):
+    tree.program("001-a", "p", fake_cuda.source("echo x", stem="p"))
+    configure(tree, '[tool.evidence.slurm.h100]\ngres = "gpu:h200:1"\n')
+    status, out, err = finish(start(tree, kit, cluster))
+    assert (status, out[-1]) == (0, "1 taken, 0 refused")
+    job = out[0].split()[3].rstrip(",")
+    assert err == (
+        f"pyproject.toml:1: warning: other-device: job {job} (h100 1/1) ran on h200 — mend "
+        "[tool.evidence.slurm.h100], so that Slurm gives out its GPU\n"
+    )
+    assert stored(tree, "001-a/p")["device"]["name"] == "NVIDIA H200"
+
+
 def test_what_is_edited_while_the_job_waits_is_not_recorded(tree, kit, cluster):
     tree.program("001-a", "p", fake_cuda.source("sleep 1", "echo old", stem="p"))
     configure(tree)
@@ -214,6 +227,26 @@ def test_uncommitted_work_is_not_said_to_be_the_commit(tree, kit, cluster):
     assert status == 0
     assert stored(tree, "001-a/p")["recorded"]["commit"] != head.stdout.strip()
     assert stored(tree, "002-b/p")["recorded"]["commit"] == head.stdout.strip()
+
+
+def test_a_queue_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
+    class Paths:
+        stdout = tmp_path / "log"
+        result_pickle = tmp_path / "result"
+
+    job = type("SlurmJob", (), {"job_id": "7", "paths": Paths})()
+    target = slurmconfig.Target("h200")
+    one = slurm.Queued("h200 1/1", target, ("001-a/p",), tmp_path / "b", job)
+    monkeypatch.setattr(slurm, "_states", lambda _: None)
+    monkeypatch.setattr(slurm, "_POLL", 0.01)
+    monkeypatch.setattr(slurm, "_SILENCE", 0.05)
+    said: list[str] = []
+    collected = slurm.wait([one], said.append)
+    assert said == [
+        "the queue does not answer; still waiting",
+        "h200 1/1: job 7 is not waited for any longer",
+    ]
+    assert [finding.code for finding in collected.findings] == ["job-lost"]
 
 
 # -- without a cluster ----------------------------------------------------------------

@@ -11,6 +11,7 @@ import getpass
 import os
 import re
 import socket
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,6 +144,10 @@ def of_machine(root: Path, cuda: Path | None = None) -> Scrubber:
     paths += [(tempfile.gettempdir(), "<tmp>")]
     if cuda is not None:
         paths.append((str(cuda), "<cuda>"))
+    # Warnings of Python packages begin with where they are installed. A system's own
+    # interpreter lies under /usr, which says nothing about this machine.
+    if sys.prefix != sys.base_prefix:
+        paths.append((sys.prefix, "<python>"))
     host = socket.gethostname()
     names = [(host, "<host>"), (host.split(".")[0], "<host>")]
     # A container may run as a user without a name.

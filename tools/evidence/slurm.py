@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evidence import costs, selecting, shards, snapshot
+from evidence import bundle, costs, selecting, shards, snapshot
+from evidence.config import FILE
 from evidence.errors import EvidenceError, ToolchainError
 from evidence.findings import Finding
 from evidence.slurmjob import Job
@@ -24,6 +25,8 @@ FOLDER = ".evidence/slurm"
 _POLL = 1.0  # seconds between two looks at the queue
 # A job's result may reach a shared file system after the job has left the queue.
 _GRACE = 10.0
+# A queue that does not answer for so long is given up; its jobs may still go on.
+_SILENCE = 600.0
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class Queued:
         job: Submitit's job.
         state: What the queue last said; empty when the job is over.
         gone: When it was first not in the queue.
+        unheard: Since when the queue has said nothing of it.
     """
 
     title: str
@@ -47,6 +51,7 @@ class Queued:
     job: Any
     state: str = "SUBMITTED"
     gone: float = 0.0
+    unheard: float = 0.0
 
     @property
     def log(self) -> Path:
@@ -141,10 +146,10 @@ def _submit(
 ) -> Queued:  # fmt: skip
     number, count = shard
     folder = project.root / FOLDER / f"{target.label}-{number}-of-{count}"
-    tree, bundle = folder / "tree", folder / "evidence.bundle"
+    tree, made = folder / "tree", folder / "evidence.bundle"
     try:
         snapshot.refresh(project, tree)
-        bundle.unlink(missing_ok=True)  # of an earlier job
+        made.unlink(missing_ok=True)  # of an earlier job
     except OSError as error:
         raise EvidenceError(
             f"the job's copy of the tree cannot be made: {error.strerror}",
@@ -153,7 +158,7 @@ def _submit(
     executor = submitit.SlurmExecutor(folder / "jobs", python=target.python or None)
     try:
         executor.update_parameters(**target.parameters())
-        job = executor.submit(Job(str(tree), str(bundle), names, tuple(options)))
+        job = executor.submit(Job(str(tree), str(made), names, tuple(options)))
     except (
         ValueError,
         submitit.core.utils.FailedJobError,
@@ -164,7 +169,7 @@ def _submit(
             f"Slurm refused the job for {target.label}: {last}",
             fix=f"mend [tool.evidence.slurm.{target.label}]",
         ) from None
-    return Queued(f"{target.label} {number}/{count}", target, names, bundle, job)
+    return Queued(f"{target.label} {number}/{count}", target, names, made, job)
 
 
 def wait(queued: Sequence[Queued], say: Callable[[str], None]) -> Collected:
@@ -197,7 +202,11 @@ def _look(queued: Sequence[Queued], say: Callable[[str], None]) -> bool:
     waiting = [one for one in queued if one.state]
     states = _states([one.job.job_id for one in waiting])
     now = time.monotonic()
+    if states is None:
+        _unheard(waiting, now, say)
+        return any(one.state for one in queued)
     for one in waiting:
+        one.unheard = 0.0
         state = states.get(one.job.job_id, "")
         if state and state != one.state:
             say(f"{one.title}: job {one.job.job_id} is {state.lower()}")
@@ -212,7 +221,19 @@ def _look(queued: Sequence[Queued], say: Callable[[str], None]) -> bool:
     return any(one.state for one in queued)
 
 
-def _states(ids: Sequence[str]) -> dict[str, str]:
+def _unheard(waiting: Sequence[Queued], now: float, say: Callable[[str], None]) -> None:
+    """Take note that the queue does not answer; give up when it has not for long."""
+    if not waiting[0].unheard:
+        say("the queue does not answer; still waiting")
+    for one in waiting:
+        one.unheard = one.unheard or now
+        if now - one.unheard > _SILENCE:
+            one.state = ""
+            say(f"{one.title}: job {one.job.job_id} is not waited for any longer")
+
+
+def _states(ids: Sequence[str]) -> dict[str, str] | None:
+    """Return the jobs' states by number; None if the queue does not answer."""
     if not ids:
         return {}
     # A job that squeue has forgotten makes it fail if it is asked for by number.
@@ -221,7 +242,7 @@ def _states(ids: Sequence[str]) -> dict[str, str]:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        return dict.fromkeys(ids, "unknown to a queue that does not answer")
+        return None
     rows = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line.strip()]
     # A job that is completing has written its result.
     return {row[0]: row[1] for row in rows if row[0] in ids and row[1] != "COMPLETING"}
@@ -239,6 +260,25 @@ def _lost(one: Queued) -> Finding:
         f"evidence record {' '.join(one.names[:3])}{' …' if len(one.names) > 3 else ''} "  # noqa: PLR2004
         "--executor slurm (it goes on where the job stopped)",
     )  # fmt: skip
+
+
+def elsewhere(queued: Sequence[Queued]) -> list[Finding]:
+    """Return a warning for each job whose node had another device than was asked for.
+
+    Its records are true and are kept, under the name of the device that they are of.
+    """
+    found = []
+    for one in queued:
+        try:
+            entries = bundle.read(one.bundle) if one.bundle.is_file() else []
+        except EvidenceError:
+            continue  # accepting it says why
+        others = sorted({entry.device for entry in entries} - {one.target.label})
+        if others:
+            message = f"job {one.job.job_id} ({one.title}) ran on {', '.join(others)}"
+            fix = f"mend [tool.evidence.slurm.{one.target.label}], so that Slurm gives out its GPU"
+            found.append(Finding("other-device", FILE, 1, message, fix, severity="warning"))
+    return found
 
 
 def cancel(queued: Sequence[Queued]) -> None:

@@ -54,6 +54,8 @@ def run(
     if not queued:
         return 1 if project.problems else 0
     collected = slurm.wait(queued, click.echo)
+    for finding in slurm.elsewhere(queued):
+        click.echo(finding.explain(), err=True)
     for finding in collected.findings:
         click.echo(finding.explain(), err=True)
     status = 1 if collected.findings or project.problems else 0

@@ -75,7 +75,9 @@ def asked(found: shown.Predict, number: str) -> str:
         number: The answer as HTML.
     """
     own = escape(unit(found))
-    behind = f" {escape(found.unit)}" if found.unit else ""
+    # A number that shows its own unit needs no second one behind it.
+    bare = not _NUMBER.sub("", found.number.text, count=1)
+    behind = f" {escape(found.unit)}" if found.unit and bare else ""
     return (
         '<form class="ev-guess"><label>Your guess '
         '<input type="text" inputmode="decimal" autocomplete="off" size="8" required>'
